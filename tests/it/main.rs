@@ -1,1 +1,9 @@
-//! Placeholder.
+//! The integration tests, one binary.
+//!
+//! To add a subject, put `it/<subject>.rs` beside this file and name it here in alphabetical order. Tests are
+//! named after what they prove; the row of the requirements (`r10_..`) or the case (`case_17_..`) that one
+//! covers comes first in its name, so that `make rows` finds it. A test that needs the machine to itself has
+//! `heavy_` in its name.
+
+mod harness;
+mod repo_rules;

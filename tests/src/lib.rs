@@ -1,1 +1,33 @@
-//! Placeholder.
+//! The end-to-end harness: real Redis servers, real `leasehold` processes, and the means to break both.
+//!
+//! Nothing here imitates Redis. A test starts its own [`RedisServer`], puts a [`Proxy`] before it when replies
+//! have to get lost, runs [`Leasehold`] commands, and judges by what the database, the process table and the
+//! [`Effects`] file outside Redis say.
+//!
+//! - [`redis_server`]: a private server: start, SIGSTOP, SIGKILL, restart, digest, statistics
+//! - [`monitor`]: which client sent which command (what ran inside scripts apart)
+//! - [`proxy`]: cut, freeze, delay, drop the reply of exactly the n-th matching request
+//! - [`process`]: the built `leasehold` binary as a child: output, signals, exit
+//! - [`procfs`]: what `/proc` says about processes, also those that are no children of the test
+//! - [`effects`]: the append-only file that tells which attempts really ran, and when
+//! - [`eventually`]: polling with a deadline; the only place where a test may sleep
+//! - [`checks`]: keys left behind
+//!
+//! Everything is dropped clean: servers, child processes and their descendants are killed with the value.
+
+pub mod checks;
+pub mod effects;
+pub mod eventually;
+pub mod monitor;
+pub mod process;
+pub mod procfs;
+pub mod proxy;
+pub mod redis_server;
+mod resp;
+
+pub use effects::Effects;
+pub use eventually::{eventually, eventually_async, let_time_pass, let_time_pass_async, stays, stays_async};
+pub use monitor::Monitor;
+pub use process::{Leasehold, Proc};
+pub use proxy::{Direction, Fault, Matcher, Proxy};
+pub use redis_server::{RedisBuilder, RedisServer, RedisUrl};
