@@ -17,15 +17,19 @@ pub fn binary() -> PathBuf {
 
 /// Whether the binary takes these arguments (without the leading `leasehold`); `Err` has what it said instead.
 ///
-/// With `LEASEHOLD_CHECK_ARGS=1` the binary only parses, and exits 0 or 2: nothing is connected or started.
+/// With `LEASEHOLD_CHECK_ARGS=1` the binary only parses, prints `ok` and exits 0, or exits 2: nothing is
+/// connected or started.
 pub fn check_cli_parses(arguments: &[impl AsRef<str>]) -> Result<(), String> {
     let mut command = Command::new(binary());
     command.args(arguments.iter().map(AsRef::as_ref)).env("LEASEHOLD_CHECK_ARGS", "1").stdin(Stdio::null());
     let output = command.output().map_err(|error| format!("cannot run leasehold: {error}"))?;
-    if output.status.success() {
-        return Ok(());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let asks_for_help = arguments.iter().any(|argument| ["--help", "--version"].contains(&argument.as_ref()));
+    match output.status.success() {
+        true if asks_for_help || said.trim() == "ok" => Ok(()),
+        true => Err(format!("it did not answer LEASEHOLD_CHECK_ARGS with `ok`, but with {said:?}")),
+        false => Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
     }
-    Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 
 fn find() -> PathBuf {
