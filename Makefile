@@ -1,0 +1,79 @@
+# Everything a developer types. `make` alone lists the targets.
+
+CARGO ?= cargo
+# The workspace is built whole in each target, with one profile: nothing is built twice.
+ALL := --workspace
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test cases check fmt lint doc rules deny rows layout-bench redis clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build every binary into target/debug
+	$(CARGO) build $(ALL) --bins
+
+demo: ## see the main job on real files: crashes, aborts, retries, a verdict
+	@test -x target/debug/leasehold || echo "Building first: about 3 minutes on 2 cores, the first time only."
+	@$(MAKE) --no-print-directory build
+	target/debug/leasehold demo
+
+test: redis build ## run all tests against private Redis servers
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		echo "$(CARGO) nextest run $(ALL)"; $(CARGO) nextest run $(ALL); \
+	else \
+		echo "cargo-nextest is not installed: using cargo test, slower and without time limits"; \
+		$(CARGO) test $(ALL) --lib --bins --tests; \
+	fi
+	$(CARGO) test $(ALL) --doc
+
+cases: redis build ## run the cases with their whole loops and times (long)
+	LEASEHOLD_CASES=full $(CARGO) nextest run $(ALL) --profile cases -E 'test(case_)'
+
+check: ## what must be clean before a commit, tests apart
+	$(CARGO) fmt --all --check
+	@$(MAKE) --no-print-directory lint doc rules deny
+
+fmt: ## format the code
+	$(CARGO) fmt --all
+
+lint: ## clippy, every warning an error
+	$(CARGO) clippy $(ALL) --all-targets -- -D warnings
+
+doc: ## build the API docs, every warning an error
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(ALL) --no-deps
+
+rules: build ## check the repository's own rules
+	$(CARGO) test $(ALL) --test it repo_rules
+
+deny: ## licences, bans and sources of dependencies (where cargo-deny is installed)
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; \
+	else echo "cargo-deny is not installed: dependencies were not checked"; fi
+
+rows: ## list requirement rows and cases with their tests
+	@grep -rhoE 'fn (r[0-9]{2}|case_[0-9]{2})_[a-z0-9_]+' --include='*.rs' --exclude-dir=target . \
+		| sed -E 's/^fn ((r|case_)[0-9]{2})_(.*)$$/\1 \3/' | sort -u \
+		| awk '$$1 != last { print $$1; last = $$1 } { print "    " $$2 }'
+
+layout-bench: ## measure the record layouts (docs/decisions)
+	python3 bench/layout/run.py
+
+redis: ## make sure that there is a Redis server to test with
+	@if [ -n "$$REDIS_SERVER" ] || command -v redis-server >/dev/null || command -v valkey-server >/dev/null; then \
+		: ; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing redis-server"; \
+		made=; if [ ! -e /usr/sbin/policy-rc.d ]; then \
+			printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d && made=yes; fi; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; \
+		code=$$?; [ -z "$$made" ] || rm -f /usr/sbin/policy-rc.d; exit $$code; \
+	elif [ "$$(id -u)" = 0 ] && command -v apk >/dev/null; then apk add redis; \
+	elif [ "$$(id -u)" = 0 ] && command -v dnf >/dev/null; then dnf install -y valkey || dnf install -y redis; \
+	else \
+		echo "No redis-server or valkey-server (7.0 or later) is on the PATH." >&2; \
+		echo "Install one (apt-get install redis-server, brew install redis) or point REDIS_SERVER at a binary." >&2; \
+		exit 1; \
+	fi
+
+clean: ## remove what was built
+	$(CARGO) clean
