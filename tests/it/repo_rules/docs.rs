@@ -57,13 +57,16 @@ fn documents() -> Vec<Source> {
     files(".", ".md")
 }
 
-/// Functions that carry a test attribute.
+/// Functions that carry a test attribute, and tests named by a string (`Trial::test("name", ..)`).
 fn test_functions(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut marked = false;
     for line in text.lines().map(str::trim) {
         if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
             marked = true;
+        }
+        if let Some((_, rest)) = line.split_once("Trial::test(\"") {
+            names.push(rest.split('"').next().unwrap_or_default().to_owned());
         }
         let Some((_, rest)) = line.split_once("fn ").filter(|_| marked && !line.starts_with("//")) else {
             continue;
