@@ -1,1 +1,31 @@
-//! Placeholder.
+//! The Leasehold protocol: what producers, workers, reapers and the console share.
+//!
+//! Nothing here reads arguments, handles signals, runs handlers or prints. Only this crate talks to Redis, and
+//! only here are keys and scripts named.
+//!
+//! - [`name`], [`state`], [`policy`], [`task`], [`body`], [`record`], [`limits`], [`time`], [`text`]: values and their rules, no I/O
+//! - [`keys`], [`script`]: what lies where in Redis, and the scripts of `lua/`
+//! - [`transport`]: how calls travel: pools, reloads, error classes, injected faults
+//! - [`store`]: one typed method per script and read
+//! - [`doctor`]: the invariants, checked on a live system
+
+pub mod body;
+pub mod doctor;
+pub mod error;
+pub mod keys;
+pub mod limits;
+pub mod name;
+pub mod policy;
+pub mod record;
+pub mod script;
+pub mod state;
+pub mod store;
+pub mod task;
+pub mod text;
+pub mod time;
+pub mod transport;
+
+pub use error::{Error, Result};
+
+/// The format version of `Q:config`, records and bodies. A process that meets a higher one refuses before any write.
+pub const FORMAT: u32 = 1;

@@ -1,0 +1,203 @@
+//! What of a task never changes: its name, payload, policy and headers. The scripts never look into it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::FORMAT;
+use crate::error::{Error, Result};
+use crate::limits::{Limits, check_size};
+use crate::name::{Owner, TaskName};
+use crate::policy::{Policy, Priority};
+
+/// What kind of work a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskKind {
+    /// A handler in a worker of the user's.
+    #[default]
+    Handler,
+    /// A command: the payload is an [`ExecPayload`].
+    Exec,
+}
+
+/// The immutable part of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Body {
+    /// Which handler runs it.
+    pub name: TaskName,
+    /// Handler or command.
+    pub kind: TaskKind,
+    /// MessagePack, as the handler expects it.
+    pub payload: Vec<u8>,
+    /// Its bounds.
+    pub policy: Policy,
+    /// Its place among others.
+    pub priority: Priority,
+    /// Whom it belongs to.
+    pub owner: Option<Owner>,
+    /// Passed through to the handler: trace context and the like.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// The stored form: an array, its version first. What is at its default is nil, for it lies in Redis a million times.
+#[derive(Serialize, Deserialize)]
+struct Stored(
+    u32,
+    String,
+    Option<TaskKind>,
+    #[serde(with = "serde_bytes")] Vec<u8>,
+    Option<Policy>,
+    Option<Priority>,
+    Option<String>,
+    BTreeMap<String, String>,
+);
+
+impl Body {
+    /// Checks the policy, the sizes and the headers.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the field and its limit.
+    pub fn validate(&self, limits: &Limits) -> Result<()> {
+        self.policy.validate()?;
+        check_size("payload", self.payload.len(), limits.payload)?;
+        check_size("number of headers", self.headers.len(), limits.headers)?;
+        for (key, value) in &self.headers {
+            check_size("header", key.len() + value.len(), limits.header_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The stored form.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] if it cannot be encoded.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let stored = Stored(
+            FORMAT,
+            self.name.as_str().to_owned(),
+            unless_default(self.kind),
+            self.payload.clone(),
+            unless_default(self.policy),
+            unless_default(self.priority),
+            self.owner.as_ref().map(|o| o.as_str().to_owned()),
+            self.headers.clone(),
+        );
+        rmp_serde::to_vec(&stored).map_err(|e| Error::Protocol(e.to_string()))
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// [`Error::NewerFormat`] for a version this release does not know, [`Error::Protocol`] for junk.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        check_version(bytes)?;
+        let junk = |e: &dyn std::fmt::Display| Error::Protocol(format!("a task's body cannot be read: {e}"));
+        let s: Stored = rmp_serde::from_slice(bytes).map_err(|e| junk(&e))?;
+        Ok(Self {
+            name: TaskName::new(s.1).map_err(|e| junk(&e))?,
+            kind: s.2.unwrap_or_default(),
+            payload: s.3,
+            policy: s.4.unwrap_or_default(),
+            priority: s.5.unwrap_or_default(),
+            owner: s.6.map(Owner::new).transpose().map_err(|e| junk(&e))?,
+            headers: s.7,
+        })
+    }
+
+    /// Of name, payload and spec, headers apart: the same id with the same digest is the same task.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 16] {
+        let mut hash = Sha256::new();
+        let owner = self.owner.as_ref().map_or("", Owner::as_str);
+        let spec = rmp_serde::to_vec(&(self.kind, self.policy, self.priority)).unwrap_or_default();
+        for part in [self.name.as_str().as_bytes(), &self.payload, &spec, owner.as_bytes()] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hash.finalize()[..16]);
+        digest
+    }
+}
+
+fn unless_default<T: Default + PartialEq>(value: T) -> Option<T> {
+    (value != T::default()).then_some(value)
+}
+
+/// The first element is the version, so that a newer form is told apart from junk.
+fn check_version(bytes: &[u8]) -> Result<()> {
+    // A MessagePack array of up to 15 elements, then a positive integer below 128.
+    if let [marker, found, ..] = bytes
+        && (0x90..=0x9f).contains(marker)
+        && u32::from(*found) > FORMAT
+        && *found < 0x80
+    {
+        return Err(Error::NewerFormat {
+            what: "a task's body".into(),
+            found: (*found).into(),
+            known: FORMAT,
+        });
+    }
+    Ok(())
+}
+
+/// The payload of a command task.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExecPayload {
+    /// The command and its arguments; the first is looked up on the child's PATH.
+    pub argv: Vec<String>,
+    /// Added to the child's environment, which else is PATH, HOME, LANG, TMPDIR and `LEASEHOLD_*`.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Its working directory. Defaults to the worker's.
+    #[serde(default)]
+    pub cwd: Option<String>,
+    /// Its standard input. Defaults to none (`/dev/null`).
+    #[serde(default, with = "serde_bytes", skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<Vec<u8>>,
+}
+
+/// The name of every command task.
+pub const EXEC_NAME: &str = "exec";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body() -> Body {
+        Body {
+            name: TaskName::new("resize").unwrap(),
+            kind: TaskKind::Handler,
+            payload: vec![0xc1, 0, 255],
+            policy: Policy::command(),
+            priority: Priority::High,
+            owner: Some(Owner::new("user 7").unwrap()),
+            headers: BTreeMap::from([("traceparent".to_owned(), "00-1".to_owned())]),
+        }
+    }
+
+    #[test]
+    fn bodies_round_trip() {
+        assert_eq!(Body::decode(&body().encode().unwrap()).unwrap(), body());
+    }
+
+    #[test]
+    fn the_digest_ignores_headers_only() {
+        let mut other = body();
+        other.headers.clear();
+        assert_eq!(other.digest(), body().digest());
+        other.payload.push(0);
+        assert_ne!(other.digest(), body().digest());
+    }
+
+    #[test]
+    fn r16_a_newer_body_is_refused_and_says_so() {
+        let mut bytes = body().encode().unwrap();
+        bytes[1] = 2;
+        assert!(matches!(Body::decode(&bytes), Err(Error::NewerFormat { found: 2, .. })));
+        assert!(matches!(Body::decode(b"junk"), Err(Error::Protocol(_))));
+    }
+}

@@ -1,0 +1,158 @@
+//! Claiming: the one call that hands tasks to a worker.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::finish::{Finish, FinishAnswer, finish_answers, finish_call};
+use super::reply::{Refusal, Reply};
+use super::{Store, unexpected};
+use crate::error::Result;
+use crate::limits::{BATCH_ITEMS, CLAIM_BYTES};
+use crate::name::{Incarnation, QueueName, RunId, TaskId, WorkerName};
+use crate::record::StopCause;
+use crate::script;
+use crate::transport::ScriptCall;
+
+/// What a worker asks for.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest {
+    /// Who asks.
+    pub incarnation: Incarnation,
+    /// Its name, for people.
+    pub worker: WorkerName,
+    /// The number of this claim on this queue: the same until answered, then one more.
+    pub number: u64,
+    /// Free slots. Zero gives a popped wake marker back.
+    pub want: usize,
+    /// It popped the wake marker.
+    pub woken: bool,
+    /// The last claim of a stopping worker: repeats the last answer, and every later claim is refused.
+    pub closing: bool,
+}
+
+/// A task handed to the worker: its run begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedTask {
+    /// Its id.
+    pub id: TaskId,
+    /// This claim of it.
+    pub run: RunId,
+    /// How often it was claimed, this time included.
+    pub attempt: u64,
+    /// Its failures so far.
+    pub failures: u64,
+    /// How often it lost its worker so far.
+    pub reclaims: u64,
+    /// Grows with every claim of the queue: for systems outside.
+    pub token: u64,
+    /// When this run began, ms by Redis's clock.
+    pub begun_ms: u64,
+    /// A stop that came before the answer did (repeats only): cause and hard end in ms.
+    pub stop: Option<(StopCause, u64)>,
+    /// Its body, see [`crate::body::Body::decode`].
+    pub body: Vec<u8>,
+}
+
+/// The answer to a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// Redis's time, ms.
+    pub now_ms: u64,
+    /// The queue's lease T.
+    pub lease: Duration,
+    /// For the one worker that watches due times: until the next one.
+    pub next_due: Option<Duration>,
+    /// The tasks.
+    pub tasks: Vec<ClaimedTask>,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimAnswer {
+    /// It was answered.
+    Claimed(Claimed),
+    /// Its number is lower than the last one: a late duplicate.
+    Stale,
+    /// This incarnation has made its closing claim.
+    Closed,
+}
+
+fn claim_call(store: &Store, queue: &QueueName, request: &ClaimRequest) -> ScriptCall {
+    ScriptCall::new(&script::CLAIM, &store.keys(queue))
+        .arg(request.incarnation.as_str())
+        .arg(request.worker.as_str())
+        .arg(request.number.to_string())
+        .arg(request.want.min(BATCH_ITEMS).to_string())
+        .arg(CLAIM_BYTES.to_string())
+        .arg(if request.closing { "closing" } else { "open" })
+        .arg(if request.woken { "1" } else { "0" })
+}
+
+fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
+    let mut reply = match reply {
+        Ok(reply) => reply,
+        Err(Refusal::Tag(tag)) if tag == "stale" => return Ok(ClaimAnswer::Stale),
+        Err(Refusal::Tag(tag)) if tag == "closed" => return Ok(ClaimAnswer::Closed),
+        Err(refusal) => return Err(unexpected(&script::CLAIM, &refusal)),
+    };
+    let now_ms = reply.number()?;
+    let lease = Duration::from_millis(reply.number()?);
+    let next_due = u64::try_from(reply.signed()?).ok().map(Duration::from_millis);
+    let mut tasks = Vec::new();
+    while reply.has_more() {
+        tasks.push(claimed_task(&mut reply)?);
+    }
+    Ok(ClaimAnswer::Claimed(Claimed { now_ms, lease, next_due, tasks }))
+}
+
+fn claimed_task(reply: &mut Reply) -> Result<ClaimedTask> {
+    Ok(ClaimedTask {
+        id: reply.parsed()?,
+        run: reply.parsed()?,
+        attempt: reply.number()?,
+        failures: reply.number()?,
+        reclaims: reply.number()?,
+        token: reply.number()?,
+        begun_ms: reply.number()?,
+        stop: {
+            let cause = reply.text()?;
+            let hard_end = reply.number()?;
+            if cause.is_empty() { None } else { Some((super::heartbeat::cause(&cause)?, hard_end)) }
+        },
+        body: reply.bytes()?,
+    })
+}
+
+impl Store {
+    /// Claims tasks. Repeat it under the same number until it is answered.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn claim(&self, queue: &QueueName, request: &ClaimRequest) -> Result<ClaimAnswer> {
+        claim_answer(self.answer(queue, claim_call(self, queue, request)).await?)
+    }
+
+    /// Ends runs and claims the next ones in one round trip. Either part may fail by itself.
+    pub async fn finish_and_claim(
+        &self,
+        queue: &QueueName,
+        incarnation: &Incarnation,
+        ends: &[Finish],
+        request: &ClaimRequest,
+    ) -> (Result<Vec<FinishAnswer>>, Result<ClaimAnswer>) {
+        let calls = [finish_call(self, queue, incarnation, ends), claim_call(self, queue, request)];
+        let mut answers = self.run_all(&calls).await.into_iter();
+        let mut next = |script| match answers.next() {
+            Some(Ok(value)) => Reply::open(script, value),
+            Some(Err(e)) => Err(e),
+            None => Reply::open(script, Value::Nil),
+        };
+        let finished = next(&script::FINISH).and_then(|reply| match reply {
+            Ok(reply) => finish_answers(reply),
+            Err(refusal) => Err(unexpected(&script::FINISH, &refusal)),
+        });
+        let claimed = next(&script::CLAIM).and_then(claim_answer);
+        (finished, claimed)
+    }
+}

@@ -1,0 +1,144 @@
+//! Accepting tasks.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::Store;
+use crate::body::Body;
+use crate::error::{Error, Result};
+use crate::limits::batches;
+use crate::name::{QueueName, TaskId};
+use crate::script;
+use crate::state::TaskState;
+use crate::time::{MAX_DURATION, as_ms};
+use crate::transport::ScriptCall;
+
+/// When a task may first run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum When {
+    /// At once.
+    #[default]
+    Now,
+    /// So long after Redis accepts it.
+    After(Duration),
+    /// At this time, ms since 1970 by Redis's clock.
+    At(u64),
+}
+
+/// A task to be accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// Its id: fresh, or the caller's own, by which it may be enqueued again at no harm.
+    pub id: TaskId,
+    /// All that never changes.
+    pub body: Body,
+    /// When it may first run.
+    pub when: When,
+}
+
+/// The state of a task that exists already; its removal is remembered for a minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownState {
+    /// It is in this state.
+    Is(TaskState),
+    /// It ended and was removed less than a minute ago.
+    Gone,
+}
+
+impl FromStr for KnownState {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "gone" { Ok(Self::Gone) } else { text.parse().map(Self::Is) }
+    }
+}
+
+/// What became of an enqueued task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Enqueued {
+    /// It was accepted.
+    Created(TaskState),
+    /// It had been accepted before: the same id, name, payload and spec.
+    Exists(KnownState),
+    /// The id belongs to a task of other content.
+    Conflict(KnownState),
+    /// What Redis holds under this id is not readable: run the doctor.
+    Corrupt,
+}
+
+/// A task in the form the script takes, encoded once.
+struct Encoded<'a> {
+    id: &'a TaskId,
+    digest: [u8; 16],
+    level: &'static str,
+    when: String,
+    policy: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl<'a> Encoded<'a> {
+    fn new(task: &'a NewTask) -> Result<Self> {
+        Ok(Self {
+            id: &task.id,
+            digest: task.body.digest(),
+            level: task.body.priority.as_str(),
+            when: when_arg(task.when)?,
+            policy: task.body.policy.to_arg()?,
+            body: task.body.encode()?,
+        })
+    }
+}
+
+fn when_arg(when: When) -> Result<String> {
+    match when {
+        When::Now => Ok(String::new()),
+        When::After(delay) if delay > MAX_DURATION => Err(Error::invalid("delay", "is over ten years")),
+        When::After(delay) => Ok(format!("+{}", as_ms(delay))),
+        // The year 9999; a score beyond 2^53 would lose its last digits.
+        When::At(ms) if ms > 253_402_300_799_000 => Err(Error::invalid("at", "is after the year 9999")),
+        When::At(ms) => Ok(format!("@{ms}")),
+    }
+}
+
+impl Store {
+    /// Accepts tasks of one queue, in batches of one script call each. May be repeated: the ids decide.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] before anything is sent; any error of Redis, with the tasks of earlier batches accepted.
+    pub async fn enqueue(&self, queue: &QueueName, tasks: &[NewTask]) -> Result<Vec<Enqueued>> {
+        let encoded = tasks.iter().map(Encoded::new).collect::<Result<Vec<_>>>()?;
+        let mut answers = Vec::with_capacity(tasks.len());
+        for batch in batches(&encoded, |e| e.body.len() + 200) {
+            answers.extend(self.enqueue_batch(queue, batch).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn enqueue_batch(&self, queue: &QueueName, batch: &[Encoded<'_>]) -> Result<Vec<Enqueued>> {
+        let mut call = ScriptCall::new(&script::ENQUEUE, &self.keys(queue));
+        for e in batch {
+            call.push(e.id.as_str());
+            call.push(&e.digest[..]);
+            call.push(e.level);
+            call.push(e.when.as_str());
+            call.push(&e.policy[..]);
+            call.push(&e.body[..]);
+        }
+        let mut reply = self.ok(queue, call).await?;
+        reply.number()?;
+        let mut answers = Vec::with_capacity(batch.len());
+        while reply.has_more() {
+            let tag = reply.text()?;
+            answers.push(match tag.as_str() {
+                "created" => Enqueued::Created(reply.parsed()?),
+                "exists" => Enqueued::Exists(reply.parsed()?),
+                "conflict" => Enqueued::Conflict(reply.parsed()?),
+                "corrupt" => {
+                    reply.text()?;
+                    Enqueued::Corrupt
+                }
+                _ => return Err(reply.unknown_tag(&tag)),
+            });
+        }
+        Ok(answers)
+    }
+}

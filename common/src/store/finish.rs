@@ -1,0 +1,190 @@
+//! How a run says that it has ended.
+
+use std::time::Duration;
+
+use super::Store;
+use super::reply::Reply;
+use crate::error::Result;
+use crate::limits::batches;
+use crate::name::{Incarnation, QueueName, RunId, TaskId};
+use crate::record::{FailureDetail, FailureKind, StopCause};
+use crate::script;
+use crate::state::TaskState;
+use crate::time::as_ms;
+use crate::transport::ScriptCall;
+
+/// When a failed task is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RetryAdvice {
+    /// By its policy.
+    #[default]
+    Policy,
+    /// Never.
+    Fatal,
+    /// After this delay, if attempts are left.
+    After(Duration),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// With a result, MessagePack.
+    Completed(Vec<u8>),
+    /// With a failure: spends one of `max_attempts`.
+    Failed {
+        /// Its class.
+        kind: FailureKind,
+        /// For people.
+        message: String,
+        /// When to try again.
+        retry: RetryAdvice,
+        /// Exit code or signal.
+        detail: FailureDetail,
+    },
+    /// It obeyed a stop, or was killed for it.
+    Stopped {
+        /// The cause that the worker acted on; the record's own wins.
+        cause: StopCause,
+        /// For people.
+        message: String,
+        /// Exit code or signal.
+        detail: FailureDetail,
+    },
+    /// It asks to be started again later, at no cost.
+    Snoozed(Duration),
+    /// Handed back by a stopping worker, at the front and at no cost.
+    Released,
+    /// The worker does not know this task name: handed back with growing delay at no cost.
+    Unknown {
+        /// The name.
+        name: String,
+    },
+}
+
+/// The end of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    /// The task.
+    pub id: TaskId,
+    /// The run.
+    pub run: RunId,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What Redis made of a run's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishAnswer {
+    /// Accepted: the task is now in this state.
+    Accepted(TaskState),
+    /// It had been accepted before, with this state.
+    Repeated(TaskState),
+    /// The task ended and was removed: accepted before if this is a repeat, else the run had been lost.
+    Gone,
+    /// The task belongs to another run: nothing was changed.
+    Lost,
+    /// The record cannot be read: nothing was changed.
+    Corrupt,
+}
+
+impl Finish {
+    fn size(&self) -> usize {
+        100 + match &self.outcome {
+            Outcome::Completed(output) => output.len(),
+            Outcome::Failed { message, .. } | Outcome::Stopped { message, .. } => message.len(),
+            Outcome::Unknown { name } => name.len(),
+            Outcome::Snoozed(_) | Outcome::Released => 0,
+        }
+    }
+
+    fn push_to(&self, call: &mut ScriptCall) {
+        let detail = |d: &FailureDetail| {
+            if *d == FailureDetail::default() {
+                Vec::new()
+            } else {
+                rmp_serde::to_vec_named(d).unwrap_or_default()
+            }
+        };
+        let (outcome, kind, delay, message, data) = match &self.outcome {
+            Outcome::Completed(output) => ("completed", "", String::new(), "", output.clone()),
+            Outcome::Failed { kind, message, retry, detail: d } => {
+                let delay = match retry {
+                    RetryAdvice::Policy => String::new(),
+                    RetryAdvice::Fatal => "fatal".to_owned(),
+                    RetryAdvice::After(delay) => as_ms(*delay).to_string(),
+                };
+                ("failed", kind.as_str(), delay, message.as_str(), detail(d))
+            }
+            Outcome::Stopped { cause, message, detail: d } => {
+                ("stopped", cause.as_str(), String::new(), message.as_str(), detail(d))
+            }
+            Outcome::Snoozed(delay) => ("snoozed", "", as_ms(*delay).to_string(), "", Vec::new()),
+            Outcome::Released => ("released", "", String::new(), "", Vec::new()),
+            Outcome::Unknown { name } => ("unknown", "", String::new(), name.as_str(), Vec::new()),
+        };
+        call.push(self.id.as_str());
+        call.push(self.run.as_str());
+        call.push(outcome);
+        call.push(kind);
+        call.push(delay);
+        call.push(message);
+        call.push(data);
+    }
+}
+
+pub(super) fn finish_call(
+    store: &Store,
+    queue: &QueueName,
+    incarnation: &Incarnation,
+    ends: &[Finish],
+) -> ScriptCall {
+    let mut call = ScriptCall::new(&script::FINISH, &store.keys(queue)).arg(incarnation.as_str());
+    for end in ends {
+        end.push_to(&mut call);
+    }
+    call
+}
+
+pub(super) fn finish_answers(mut reply: Reply) -> Result<Vec<FinishAnswer>> {
+    reply.number()?;
+    let mut answers = Vec::new();
+    while reply.has_more() {
+        let tag = reply.text()?;
+        let state = reply.text()?;
+        answers.push(match tag.as_str() {
+            "ok" => FinishAnswer::Accepted(state.parse()?),
+            "repeat" => FinishAnswer::Repeated(state.parse()?),
+            "gone" => FinishAnswer::Gone,
+            "lost" => FinishAnswer::Lost,
+            "corrupt" => FinishAnswer::Corrupt,
+            _ => return Err(reply.unknown_tag(&tag)),
+        });
+    }
+    Ok(answers)
+}
+
+impl Store {
+    /// Ends runs, in batches of one call each. May be repeated.
+    ///
+    /// # Errors
+    /// Any error of Redis; ends of earlier batches stand, and a repeat answers for them.
+    pub async fn finish(
+        &self,
+        queue: &QueueName,
+        incarnation: &Incarnation,
+        ends: &[Finish],
+    ) -> Result<Vec<FinishAnswer>> {
+        let mut answers = Vec::with_capacity(ends.len());
+        for batch in batches(ends, Finish::size) {
+            let reply = self.ok(queue, finish_call(self, queue, incarnation, batch)).await?;
+            answers.extend(finish_answers(reply)?);
+        }
+        Ok(answers)
+    }
+}
+
+/// How many of `ends` fit into one call, at least one.
+#[must_use]
+pub fn one_call(ends: &[Finish]) -> usize {
+    batches(ends, Finish::size).first().map_or(0, |batch| batch.len())
+}

@@ -1,0 +1,282 @@
+//! Reading tasks: one, many, page by page, and their logs. Plain reads; nothing is changed.
+
+use redis::{FromRedisValue, Pipeline, Value};
+
+use super::{OutputStream, Store};
+use crate::body::Body;
+use crate::error::{Error, Result};
+use crate::keys::{LEVELS, QueueKeys};
+use crate::name::{QueueName, TaskId};
+use crate::record::{Failure, TaskDetail, TaskRecord};
+use crate::state::TaskState;
+
+/// Where the next page begins: opaque text, for the next call only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor(String);
+
+impl Cursor {
+    /// The text to hand to a person.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Takes text that [`as_str`](Self::as_str) gave.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The tasks.
+    pub tasks: Vec<TaskRecord>,
+    /// Where the next page begins; none at the end.
+    pub next: Option<Cursor>,
+}
+
+/// One piece of a task's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its position: pass the last one seen to read on.
+    pub position: String,
+    /// Which attempt wrote it.
+    pub attempt: u64,
+    /// Where it begins in the bytes of that attempt's output; a gap was dropped.
+    pub offset: u64,
+    /// Where it came from.
+    pub stream: OutputStream,
+    /// The bytes.
+    pub text: Vec<u8>,
+}
+
+pub(super) fn get<T: FromRedisValue>(value: Value) -> Result<T> {
+    T::from_redis_value(value).map_err(|e| Error::Protocol(e.to_string()))
+}
+
+impl Store {
+    /// Runs plain commands.
+    pub(crate) async fn commands(&self, pipeline: &Pipeline) -> Result<Vec<Value>> {
+        self.transport.commands(pipeline).await
+    }
+
+    /// The records of some tasks; none for ids that are unknown.
+    ///
+    /// # Errors
+    /// Any error of Redis; a record that cannot be read.
+    pub async fn records(&self, queue: &QueueName, ids: &[TaskId]) -> Result<Vec<Option<TaskRecord>>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = self.keys(queue);
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("MGET").arg(ids.iter().map(|id| keys.task(id)).collect::<Vec<_>>());
+        let values: Vec<Option<Vec<u8>>> = get(first(self.commands(&pipeline).await?)?)?;
+        let decode = |(id, raw): (&TaskId, Option<Vec<u8>>)| {
+            raw.map(|r| TaskRecord::decode(id.clone(), &r)).transpose()
+        };
+        ids.iter().zip(values).map(decode).collect()
+    }
+
+    /// The record of one task.
+    ///
+    /// # Errors
+    /// Any error of Redis; a record that cannot be read.
+    pub async fn record(&self, queue: &QueueName, id: &TaskId) -> Result<Option<TaskRecord>> {
+        Ok(self.records(queue, std::slice::from_ref(id)).await?.pop().flatten())
+    }
+
+    /// A task with all that belongs to it, in one round trip.
+    ///
+    /// # Errors
+    /// Any error of Redis; a record that cannot be read.
+    pub async fn detail(&self, queue: &QueueName, id: &TaskId) -> Result<Option<TaskDetail>> {
+        let keys = self.keys(queue);
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("GET").arg(keys.task(id));
+        pipeline.cmd("GET").arg(keys.body(id));
+        pipeline.cmd("GET").arg(keys.result(id));
+        pipeline.cmd("GET").arg(keys.note(id));
+        pipeline.cmd("LRANGE").arg(keys.errors(id)).arg(0).arg(-1);
+        let mut values = self.commands(&pipeline).await?.into_iter();
+        let mut next = || values.next().unwrap_or(Value::Nil);
+        let Some(raw) = get::<Option<Vec<u8>>>(next())? else { return Ok(None) };
+        let record = TaskRecord::decode(id.clone(), &raw)?;
+        let (body, output): (Option<Vec<u8>>, Option<Vec<u8>>) = (get(next())?, get(next())?);
+        let note: Option<Vec<u8>> = get(next())?;
+        let failures: Vec<Vec<u8>> = get(next())?;
+        let body = record.body.clone().or(body).and_then(|b| Body::decode(&b).ok());
+        let output = record.output.clone().or(output).filter(|_| record.state == TaskState::Completed);
+        Ok(Some(TaskDetail {
+            body,
+            output,
+            failures: failures.iter().filter_map(|f| Failure::decode(f).ok()).collect(),
+            note: note.map(|n| String::from_utf8_lossy(&n).into_owned()),
+            record,
+        }))
+    }
+
+    /// The bodies of some tasks; none where there is none or it cannot be read.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn bodies(&self, queue: &QueueName, records: &[TaskRecord]) -> Result<Vec<Option<Body>>> {
+        let keys = self.keys(queue);
+        let apart: Vec<String> =
+            records.iter().filter(|r| r.body.is_none()).map(|r| keys.body(&r.id)).collect();
+        let mut fetched = Vec::new();
+        if !apart.is_empty() {
+            let mut pipeline = Pipeline::new();
+            pipeline.cmd("MGET").arg(apart);
+            fetched = get::<Vec<Option<Vec<u8>>>>(first(self.commands(&pipeline).await?)?)?;
+        }
+        let mut fetched = fetched.into_iter();
+        let mut body_of = |r: &TaskRecord| r.body.clone().or_else(|| fetched.next().flatten());
+        Ok(records.iter().map(|r| body_of(r).and_then(|b| Body::decode(&b).ok())).collect())
+    }
+
+    /// A page of the tasks in one state: ended ones newest first, others in the order they come up.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a cursor of another list; any error of Redis.
+    pub async fn list(
+        &self,
+        queue: &QueueName,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        count: usize,
+    ) -> Result<Page> {
+        let count = count.clamp(1, 1000);
+        let keys = self.keys(queue);
+        let (ids, next) = match state {
+            TaskState::Waiting => (Vec::new(), None),
+            TaskState::Queued => self.queued_page(&keys, cursor, count).await?,
+            _ => self.index_page(&keys, state, cursor, count).await?,
+        };
+        let records = self.records(queue, &ids).await?;
+        let tasks = records.into_iter().flatten().filter(|r| r.state == state).collect();
+        Ok(Page { tasks, next: next.map(Cursor) })
+    }
+
+    /// By rank: a list that changes meanwhile may show a task twice or skip it, as any live list may.
+    async fn index_page(
+        &self,
+        keys: &QueueKeys,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        count: usize,
+    ) -> Result<(Vec<TaskId>, Option<String>)> {
+        let start: usize = match cursor {
+            None => 0,
+            Some(c) => c.0.parse().map_err(|_| Error::invalid("cursor", "is not of this list"))?,
+        };
+        let (key, newest_first) = match state {
+            TaskState::Scheduled => (keys.scheduled(), false),
+            TaskState::Running | TaskState::Aborting => (keys.running(), false),
+            ended => (keys.done(ended), true),
+        };
+        let mut pipeline = Pipeline::new();
+        let range = pipeline.cmd("ZRANGE").arg(key).arg(start).arg(start + count - 1);
+        if newest_first {
+            range.arg("REV");
+        }
+        let ids: Vec<TaskId> = texts(first(self.commands(&pipeline).await?)?)?;
+        let next = (ids.len() == count).then(|| (start + count).to_string());
+        Ok((ids, next))
+    }
+
+    async fn queued_page(
+        &self,
+        keys: &QueueKeys,
+        cursor: Option<&Cursor>,
+        count: usize,
+    ) -> Result<(Vec<TaskId>, Option<String>)> {
+        let bad = || Error::invalid("cursor", "is not of this list");
+        let (mut level, mut after) = match cursor {
+            None => (0, String::from("-")),
+            Some(c) => {
+                let (level, entry) = c.0.split_once(':').ok_or_else(bad)?;
+                let level = LEVELS.iter().position(|l| *l == level).ok_or_else(bad)?;
+                if !entry.bytes().all(|b| b.is_ascii_digit() || b == b'-') {
+                    return Err(bad());
+                }
+                (level, format!("({entry}"))
+            }
+        };
+        let mut ids = Vec::new();
+        while level < LEVELS.len() {
+            let mut pipeline = Pipeline::new();
+            let left = count - ids.len();
+            pipeline.cmd("XRANGE").arg(keys.ready(LEVELS[level])).arg(&after).arg("+").arg("COUNT").arg(left);
+            let entries: Vec<(String, Vec<String>)> = get(first(self.commands(&pipeline).await?)?)?;
+            let last = entries.last().map(|(entry, _)| entry.clone());
+            ids.extend(
+                entries.into_iter().filter_map(|(_, fields)| TaskId::new(fields.get(1)?.as_str()).ok()),
+            );
+            if ids.len() >= count {
+                return Ok((ids, last.map(|entry| format!("{}:{entry}", LEVELS[level]))));
+            }
+            (level, after) = (level + 1, String::from("-"));
+        }
+        Ok((ids, None))
+    }
+
+    /// Up to `count` pieces of a task's log after `position`, from the start without one.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn log(
+        &self,
+        queue: &QueueName,
+        id: &TaskId,
+        position: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<LogEntry>> {
+        let from = position.map_or_else(|| "-".to_owned(), |p| format!("({p}"));
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("XRANGE").arg(self.keys(queue).log(id)).arg(from).arg("+").arg("COUNT").arg(count);
+        let entries: Vec<(String, Vec<Vec<u8>>)> = get(first(self.commands(&pipeline).await?)?)?;
+        Ok(entries.into_iter().filter_map(|(position, fields)| log_entry(position, fields)).collect())
+    }
+
+    /// Says that someone waits for a task's end, for `ms`: only then its end is published.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn await_end(&self, queue: &QueueName, ids: &[TaskId], ms: u64) -> Result<()> {
+        let keys = self.keys(queue);
+        let mut pipeline = Pipeline::new();
+        for id in ids {
+            pipeline.cmd("SET").arg(keys.waiter(id)).arg(1).arg("PX").arg(ms.max(1));
+        }
+        self.commands(&pipeline).await.map(drop)
+    }
+
+    /// Redis's time, ms.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn now_ms(&self) -> Result<u64> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("TIME");
+        let (s, us): (u64, u64) = get(first(self.commands(&pipeline).await?)?)?;
+        Ok(s * 1000 + us / 1000)
+    }
+}
+
+pub(super) fn first(values: Vec<Value>) -> Result<Value> {
+    values.into_iter().next().ok_or_else(|| Error::Protocol("no answer".into()))
+}
+
+fn texts(value: Value) -> Result<Vec<TaskId>> {
+    Ok(get::<Vec<String>>(value)?.into_iter().filter_map(|id| TaskId::new(id).ok()).collect())
+}
+
+fn log_entry(position: String, fields: Vec<Vec<u8>>) -> Option<LogEntry> {
+    let [_, attempt, _, offset, _, stream, _, text]: [Vec<u8>; 8] = fields.try_into().ok()?;
+    let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse().ok();
+    let stream = if stream == b"err" { OutputStream::Err } else { OutputStream::Out };
+    Some(LogEntry { position, attempt: number(&attempt)?, offset: number(&offset)?, stream, text })
+}

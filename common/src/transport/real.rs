@@ -1,0 +1,232 @@
+//! The transport over `deadpool-redis`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deadpool_redis::{Connection, Manager, Pool};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use redis::aio::{ConnectionLike as _, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo as _, Pipeline, Value};
+
+use super::{ConnectOptions, Doorbell, Listener, ScriptCall, Transport};
+use crate::error::{Error, Result};
+
+/// Connections at most: one that all calls share, and room for its successor.
+const POOL_SIZE: usize = 4;
+
+/// One multiplexed connection shared by all callers; a broken one is replaced from the pool.
+///
+/// A checkout from the pool costs a PING, so the connection is kept checked out and cloned: calls of many
+/// tasks travel side by side in it, and the library matches each reply to its request even when a caller
+/// goes away in the middle.
+pub struct RedisTransport {
+    pool: Pool,
+    client: Client,
+    address: String,
+    options: ConnectOptions,
+    current: Mutex<Option<Arc<Connection>>>,
+}
+
+impl std::fmt::Debug for RedisTransport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisTransport").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl RedisTransport {
+    /// Prepares a transport; the first call connects.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an address that is none.
+    pub fn new(url: &str, options: ConnectOptions) -> Result<Self> {
+        let address = redacted(url);
+        let bad = |e: &dyn std::fmt::Display| {
+            Error::invalid(
+                "Redis URL",
+                format!("{address:?}: {e}; give redis://HOST:PORT or redis+unix:///PATH"),
+            )
+        };
+        let info = url.into_connection_info().map_err(|e| bad(&e))?;
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(options.connect_timeout))
+            .set_response_timeout(Some(options.response_timeout));
+        let client = Client::open(info.clone()).map_err(|e| bad(&e))?;
+        let manager = Manager::new_with_config(info, config).map_err(|e| bad(&e))?;
+        let pool = Pool::builder(manager).max_size(POOL_SIZE).build().map_err(|e| bad(&e))?;
+        Ok(Self { pool, client, address, options, current: Mutex::new(None) })
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Option<Arc<Connection>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connection(&self) -> Result<Arc<Connection>> {
+        let kept = self.current().clone();
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
+        let fresh = Arc::new(self.pool.get().await.map_err(|e| self.unreachable(&e))?);
+        Ok(Arc::clone(self.current().get_or_insert(fresh)))
+    }
+
+    /// Nothing was sent: whatever the pool says, the call did not happen.
+    fn unreachable(&self, error: &deadpool_redis::PoolError) -> Error {
+        if let deadpool_redis::PoolError::Backend(e) = error {
+            match Error::from_redis(e, &self.address) {
+                Error::OutcomeUnknown { .. } => {}
+                known => return known,
+            }
+        }
+        Error::Unreachable { url: self.address.clone(), reason: error.to_string() }
+    }
+
+    /// Takes a broken connection out of use, unless another caller has done so already.
+    fn discard(&self, broken: &Arc<Connection>) {
+        let mut current = self.current();
+        if current.as_ref().is_some_and(|c| Arc::ptr_eq(c, broken)) {
+            *current = None;
+        }
+    }
+
+    async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>> {
+        let connection = self.connection().await?;
+        let mut shared: MultiplexedConnection = (**connection).clone();
+        let answer = shared.req_packed_commands(pipeline, 0, pipeline.len()).await;
+        answer.map_err(|e| {
+            self.discard(&connection);
+            Error::from_redis(&e, &self.address)
+        })
+    }
+
+    /// Runs calls once; what Redis does not know yet is `None`.
+    async fn evalsha(&self, calls: &[&ScriptCall]) -> Result<Vec<Option<Result<Value>>>> {
+        let mut pipeline = Pipeline::with_capacity(calls.len());
+        for call in calls {
+            pipeline.add_command(command(call));
+        }
+        let values = self.send(&pipeline).await?;
+        Ok(values.into_iter().map(|value| self.classify(value)).collect())
+    }
+
+    fn classify(&self, value: Value) -> Option<Result<Value>> {
+        match value {
+            Value::ServerError(error) if error.code() == "NOSCRIPT" => None,
+            Value::ServerError(error) => Some(Err(Error::from_redis(&error.into(), &self.address))),
+            value => Some(Ok(value)),
+        }
+    }
+
+    async fn load(&self, missing: &[&ScriptCall]) -> Result<()> {
+        let mut pipeline = Pipeline::new();
+        let mut sent: Vec<&str> = Vec::new();
+        for call in missing {
+            if !sent.contains(&call.script.name) {
+                sent.push(call.script.name);
+                pipeline.cmd("SCRIPT").arg("LOAD").arg(call.script.source());
+            }
+        }
+        for value in self.send(&pipeline).await? {
+            if let Value::ServerError(error) = value {
+                return Err(Error::from_redis(&error.into(), &self.address));
+            }
+        }
+        Ok(())
+    }
+
+    async fn run(&self, calls: &[ScriptCall]) -> Vec<Result<Value>> {
+        let mut answers: Vec<Option<Result<Value>>> = calls.iter().map(|_| None).collect();
+        // A script may be flushed between load and call: three rounds, then the caller's own retry.
+        for round in 0..3 {
+            let open: Vec<usize> = (0..calls.len()).filter(|i| answers[*i].is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let missing: Vec<&ScriptCall> = open.iter().map(|i| &calls[*i]).collect();
+            let loaded = if round > 0 { self.load(&missing).await } else { Ok(()) };
+            let round_answers = match loaded {
+                Ok(()) => self.evalsha(&missing).await,
+                Err(e) => Err(e),
+            };
+            match round_answers {
+                Ok(values) => {
+                    for (i, value) in open.into_iter().zip(values) {
+                        answers[i] = value;
+                    }
+                }
+                Err(e) => {
+                    for i in open {
+                        answers[i] = Some(Err(e.clone()));
+                    }
+                }
+            }
+        }
+        let flushed = || Err(Error::RetryLater { reason: "NOSCRIPT: scripts are being flushed".into() });
+        answers.into_iter().map(|a| a.unwrap_or_else(flushed)).collect()
+    }
+}
+
+fn command(call: &ScriptCall) -> Cmd {
+    let mut cmd = redis::cmd("EVALSHA");
+    cmd.arg(call.script.sha()).arg(call.keys.len()).arg(&call.keys[0]).arg(&call.keys[1]);
+    for arg in &call.args {
+        cmd.arg(&arg[..]);
+    }
+    cmd
+}
+
+impl Transport for RedisTransport {
+    fn scripts<'a>(&'a self, calls: &'a [ScriptCall]) -> BoxFuture<'a, Vec<Result<Value>>> {
+        self.run(calls).boxed()
+    }
+
+    fn commands<'a>(&'a self, pipeline: &'a Pipeline) -> BoxFuture<'a, Result<Vec<Value>>> {
+        async move {
+            let values = self.send(pipeline).await?;
+            for value in &values {
+                if let Value::ServerError(error) = value {
+                    return Err(Error::from_redis(&error.clone().into(), &self.address));
+                }
+            }
+            Ok(values)
+        }
+        .boxed()
+    }
+
+    fn doorbell(&self) -> BoxFuture<'_, Result<Doorbell>> {
+        Doorbell::connect(&self.client, &self.options, &self.address).boxed()
+    }
+
+    fn listener(&self) -> BoxFuture<'_, Result<Listener>> {
+        Listener::connect(&self.client, &self.options, &self.address).boxed()
+    }
+
+    fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+/// An address without its password.
+pub(crate) fn redacted(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return crate::text::printable(url) };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = match authority.rsplit_once('@') {
+        Some((user, host)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            format!("{user}:***@{host}")
+        }
+        None => authority.to_owned(),
+    };
+    crate::text::printable(&format!("{scheme}://{host}{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redacted;
+
+    #[test]
+    fn passwords_are_never_shown() {
+        assert_eq!(redacted("redis://u:secret@h:1/0"), "redis://u:***@h:1/0");
+        assert_eq!(redacted("redis://:se@cret@h:1"), "redis://:***@h:1");
+        assert_eq!(redacted("redis://h:1"), "redis://h:1");
+    }
+}

@@ -1,0 +1,108 @@
+-- abort: ends a task that is not running at once; asks the run of a running one to stop.
+--
+-- TRANSITIONS: queued, scheduled -> aborted; running -> aborting; aborting -> aborted
+-- ARGV: format
+-- ITEM: id request grace by reason
+--   request: an id kept across retries; grace: ms, or '' for the task's own; by, reason: text
+-- DERIVED: Q:task:<id> Q:ready:<level> Q:scheduled Q:running Q:lease:<id> Q:done:aborted Q:gone Q:pulse
+--   Q:waiter:<id> Q:errors:<id> Q:totals Q:events
+-- RETURNS: {'ok', now_ms, then per item: tag, state, hard_end_ms, kill_at_ms}
+-- TAGS: ok unregistered format wrongtype badargs
+-- ITEM TAGS: ended requested already not_found corrupt
+-- RELIES ON: the answer being decided by the same record that the write changes
+-- REPEATABLE: yes; the same request id only answers
+
+local FIELDS = 5
+local format = ARGV[1]
+local items, junk = {}, nil
+for at = 2, #ARGV, FIELDS do
+  local item = { id = ARGV[at], request = ARGV[at + 1], by = ARGV[at + 3], reason = ARGV[at + 4] }
+  if not item.reason or item.request == '' then
+    junk = 'items come in groups of 5, the second not empty'
+  elseif ARGV[at + 2] ~= '' then
+    item.grace = whole(ARGV[at + 2])
+    junk = junk or (not item.grace and 'grace') or nil
+  end
+  items[#items + 1] = item
+end
+
+local refused = open(format) or (junk and { 'badargs', junk })
+  or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running', 'scheduled',
+    'done:aborted', 'gone', 'pulse', 'totals', 'events')
+if refused then
+  return refused
+end
+
+allowed_first_write()
+
+local function leave_place(id, rec)
+  if rec.st == 'scheduled' then
+    unindex('scheduled', id)
+  else
+    local level, entry = string.match(rec.e, '^(%a+):(.+)$')
+    call('XDEL', Q .. 'ready:' .. level, entry)
+  end
+end
+
+local function end_at_once(item, rec)
+  local id, from = item.id, rec.st
+  leave_place(id, rec)
+  rec.sp = { c = 'abort', at = now, g = 0, he = now, by = item.by, rs = item.reason, rq = item.request }
+  place_ended(id, rec, 'aborted')
+  event(id, from, 'aborted', rec.n or 0, item.by)
+  settle(id, rec)
+  return 'ended', 'aborted', now, now
+end
+
+-- Dead for certain: the two looks of the sweep are complete.
+local function proven_dead(id, rec)
+  return rec.ml and lease_left(id, rec) == 0 and suspicion_left(rec, read_pulse()) == 0
+end
+
+local function ask(item, rec)
+  local id = item.id
+  if not (rec.sp and rec.sp.rq == item.request) then
+    local grace = item.grace or policy_of(rec)[8]
+    request_stop(id, rec, 'abort', grace, item.by, item.reason)
+    rec.sp.rq = rec.sp.rq or item.request
+    if rec.st == 'running' then
+      enter(rec, 'aborting')
+    end
+  end
+  if proven_dead(id, rec) then
+    end_stopped(id, rec, { kind = 'lease_expired', message = 'its worker was gone when the abort arrived' })
+    return 'ended', rec.st, now, now
+  end
+  index('running', math.min(rec.sp.he, now + B), id)
+  save(id, rec)
+  return 'requested', rec.st, int(rec.sp.he), int(rec.sp.at + rec.sp.g)
+end
+
+local function abort(item)
+  local rec = load(item.id)
+  if rec == false then
+    return 'corrupt', '', 0, 0
+  end
+  if not rec or ledger.gone[item.id] then
+    return 'not_found', '', 0, 0
+  end
+  if rec.st == 'queued' or rec.st == 'scheduled' then
+    return end_at_once(item, rec)
+  end
+  if rec.st == 'running' or rec.st == 'aborting' then
+    return ask(item, rec)
+  end
+  if rec.sp and rec.sp.rq == item.request and rec.st == 'aborted' then
+    return 'ended', 'aborted', int(rec.sp.he), int(rec.sp.he)
+  end
+  return 'already', rec.st, 0, 0
+end
+
+local reply = { 'ok', now }
+for _, item in ipairs(items) do
+  for _, value in ipairs({ abort(item) }) do
+    reply[#reply + 1] = value
+  end
+end
+commit()
+return reply

@@ -1,0 +1,217 @@
+-- claim: hands queued tasks to one worker, each under a lease, oldest of the highest level first.
+--
+-- TRANSITIONS: scheduled -> queued; queued -> running, failed
+-- ARGV: format incarnation worker number want max_bytes mode woken
+--   number: grows by one per answered claim of this incarnation on this queue; the same again = a repeat
+--   want: free slots; 0 gives a popped wake marker back
+--   max_bytes: stop after so many bytes of bodies (the first always goes)
+--   mode: open, or closing (repeat the last answer and refuse every later claim)
+--   woken: 1 if this worker popped the wake marker
+-- DERIVED: Q:ready:<level> Q:task:<id> Q:body:<id> Q:lease:<id> Q:running Q:scheduled Q:token Q:claim:<incarnation>
+--   Q:watch Q:wake Q:done:failed Q:gone Q:totals Q:events
+-- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, for the watcher; -1 none or not the watcher), then per
+--   task: id, run, attempt, failures, reclaims, token, begun_ms, stop cause or '', stop hard_end_ms, body}
+-- TAGS: ok stale closed unregistered format wrongtype badargs
+-- RELIES ON: one claim in flight per incarnation and queue; entries leave a ready stream from its head only
+-- REPEATABLE: yes; under the same number the runs of the last answer that still stand, each with a fresh lease
+
+local PROMOTE, REMEMBERED_MS, WATCH_MS, LOWEST_EVERY = 128, 86400000, 4000, 8
+local format, inc, worker = ARGV[1], ARGV[2], ARGV[3]
+local number, want, max_bytes = whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
+local mode, woken = ARGV[7], ARGV[8] == '1'
+
+local refused = open(format)
+if not refused and not (number and want and want <= 1024 and max_bytes and (mode == 'open' or mode == 'closing')
+    and inc ~= '' and worker) then
+  refused = { 'badargs', 'number, want (at most 1024), max_bytes, mode' }
+end
+refused = refused or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running',
+  'scheduled', 'done:failed', 'gone', 'token', 'watch', 'wake', 'totals', 'events')
+if refused then
+  return refused
+end
+
+local claim_key = Q .. 'claim:' .. inc
+local remembered = pcall_redis('GET', claim_key)
+if type(remembered) == 'table' then
+  return { 'wrongtype', claim_key }
+end
+local readable, last = pcall(cmsgpack.unpack, remembered or '')
+if not remembered then
+  last = { n = 0, runs = {} }
+elseif not readable or type(last) ~= 'table' or type(last.n) ~= 'number' or type(last.runs) ~= 'table' then
+  return { 'wrongtype', claim_key }
+end
+if last.closed and mode == 'open' then
+  return { 'closed' }
+end
+if number < last.n then
+  return { 'stale' }
+end
+
+allowed_first_write()
+local reply = { 'ok', now, T, -1 }
+local handed, bytes, looks = {}, 0, 2048
+
+local function hand_out(id, rec, body)
+  local sp = rec.sp
+  for _, value in ipairs({ id, rec.run, rec.n, rec.f or 0, rec.c or 0, rec.t, rec.bg, sp and sp.c or '',
+    sp and int(sp.he) or 0, body }) do
+    reply[#reply + 1] = value
+  end
+  handed[#handed + 1] = id
+  handed[#handed + 1] = rec.run
+  bytes = bytes + #body
+end
+
+local function remember(closed)
+  call('SET', claim_key, cmsgpack.pack({ n = number, runs = handed, closed = closed or nil }), 'PX', REMEMBERED_MS)
+end
+
+local function repeat_last()
+  for i = 1, #last.runs, 2 do
+    local id, run = last.runs[i], last.runs[i + 1]
+    local rec = load(id)
+    local body = rec and owns(rec, run, inc) and body_of(id, rec)
+    if body then
+      lease(id, rec, T)
+      hand_out(id, rec, body)
+    end
+  end
+end
+
+if mode == 'closing' or (number == last.n and number > 0) then
+  if number == last.n then
+    repeat_last()
+  end
+  remember(mode == 'closing')
+  if woken then
+    ledger.wake = true
+  end
+  commit()
+  return reply
+end
+
+local function promote()
+  local due = call('ZRANGE', Q .. 'scheduled', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, PROMOTE)
+  for _, id in ipairs(due) do
+    call('ZREM', Q .. 'scheduled', id)
+    local rec = load(id)
+    if rec and rec.st == 'scheduled' then
+      place_queued(id, rec, rec.lv or 'normal')
+      save(id, rec)
+      event(id, 'scheduled', 'queued', rec.n or 0, 'due')
+    end
+  end
+end
+
+local token = tonumber(call('GET', Q .. 'token') or 0)
+local tokens_before = token
+
+local function start(id, rec, run, body)
+  token = math.max(token + 1, now * 1000)
+  enter(rec, 'running')
+  rec.run, rec.inc, rec.w, rec.e = run, inc, worker, nil
+  rec.n, rec.t, rec.bg = (rec.n or 0) + 1, int(token), now
+  rec.us, rec.lo, rec.pg = nil, nil, nil
+  save(id, rec)
+  lease(id, rec, T)
+  local timeout = policy_of(rec)[7]
+  index('running', now + (timeout > 0 and math.min(T, timeout) or T), id)
+  event(id, 'queued', 'running', rec.n, worker)
+  count('started')
+  hand_out(id, rec, body)
+end
+
+-- One entry of a ready stream: starts its task, or says why it goes.
+local function take(level, entry, id)
+  local rec, run = load(id), level .. ':' .. entry
+  if not rec or rec.st ~= 'queued' or rec.e ~= run then
+    event(id, 'queued', '', 0, 'dropped: no record is queued under this entry')
+    count('dropped')
+    return 0
+  end
+  local body = body_of(id, rec)
+  if body then
+    start(id, rec, run, body)
+    return 1
+  end
+  rec.w = worker
+  note_failure(id, rec, { kind = 'rejected', message = 'the body of the task is missing in Redis' })
+  place_ended(id, rec, 'failed')
+  event(id, 'queued', 'failed', rec.n or 0, 'rejected')
+  settle(id, rec)
+  return 0
+end
+
+-- Takes up to `most` tasks from the head of a level; the entries seen leave in one trim.
+local function take_from(level, most)
+  local started, stream, last_seen = 0, Q .. 'ready:' .. level, nil
+  for _, entry in ipairs(call('XRANGE', stream, '-', '+', 'COUNT', most)) do
+    if #handed > 0 and bytes >= max_bytes then
+      break
+    end
+    last_seen, looks = entry[1], looks - 1
+    started = started + take(level, last_seen, entry[2][2])
+  end
+  if last_seen then
+    local ms, seq = string.match(last_seen, '^(%d+)%-(%d+)$')
+    call('XTRIM', stream, 'MINID', ms .. '-' .. int(tonumber(seq) + 1))
+  end
+  return started, last_seen
+end
+
+-- Every eighth started task is read lowest level first, so that nothing starves.
+local function take_up_to(most, levels)
+  for _, level in ipairs(levels) do
+    local seen = true
+    while most > 0 and seen and looks > 0 and (#handed == 0 or bytes < max_bytes) do
+      local started
+      started, seen = take_from(level, most)
+      most = most - started
+    end
+  end
+end
+
+promote()
+if want > 0 then
+  local started = tonumber(call('HGET', Q .. 'totals', 'started') or 0)
+  local lowest = math.floor((started + want) / LOWEST_EVERY) - math.floor(started / LOWEST_EVERY)
+  if lowest > 0 then
+    take_up_to(lowest, { 'low', 'normal', 'high', 'again', 'urgent' })
+  end
+  take_up_to(want - #handed / 2, LEVELS)
+end
+if token ~= tokens_before then
+  call('SET', Q .. 'token', int(token))
+end
+remember(false)
+
+-- Wakes another worker only if more is claimable now; the next due time is told to one idle worker.
+local function claimable()
+  for _, level in ipairs(LEVELS) do
+    if call('XLEN', Q .. 'ready:' .. level) > 0 then
+      return true
+    end
+  end
+  return false
+end
+
+local function watch()
+  local first = call('ZRANGE', Q .. 'scheduled', 0, 0, 'WITHSCORES')
+  local holder = call('GET', Q .. 'watch')
+  if #handed / 2 >= want then
+    if holder == inc then
+      call('DEL', Q .. 'watch')
+      ledger.wake = ledger.wake or first[1] ~= nil
+    end
+  elseif woken or not holder or holder == inc then
+    call('SET', Q .. 'watch', inc, 'PX', WATCH_MS)
+    reply[4] = first[2] and math.max(0, tonumber(first[2]) - now) or -1
+  end
+end
+
+ledger.wake = claimable() or (woken and want == 0)
+watch()
+commit()
+return reply

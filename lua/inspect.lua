@@ -1,0 +1,83 @@
+-- inspect: one atomic look at a queue and at the places of some of its tasks, for the doctor. Reads only.
+--
+-- TRANSITIONS: none
+-- ARGV: format
+-- ITEM: id
+-- DERIVED: every key of the queue and of the tasks named
+-- RETURNS: {'ok', now_ms, lease_ms, {name, value, ...} of the queue, then per item one list: id, record or '',
+--   body type, lease value or '', lease ms left, score in running, scheduled, done:completed, done:failed,
+--   done:timed_out, done:aborted, gone ('' = not there), entry there (1 or 0)}
+-- TAGS: ok unregistered format badargs
+-- RELIES ON: at most 100 ids a call
+-- REPEATABLE: yes
+
+local format = ARGV[1]
+local refused = open(format) or (#ARGV > 101 and { 'badargs', 'at most 100 ids' })
+if refused then
+  return refused
+end
+
+local function size(command, suffix)
+  local n = pcall_redis(command, Q .. suffix)
+  return type(n) == 'number' and n or -1
+end
+
+local queue = {}
+local function tell(name, value)
+  queue[#queue + 1] = name
+  queue[#queue + 1] = value or ''
+end
+for _, level in ipairs(LEVELS) do
+  tell('ready:' .. level, size('XLEN', 'ready:' .. level))
+end
+for _, suffix in ipairs({ 'running', 'scheduled', 'done:completed', 'done:failed', 'done:timed_out', 'done:aborted',
+  'gone' }) do
+  tell(suffix, size('ZCARD', suffix))
+end
+tell('events', size('XLEN', 'events'))
+tell('never', call('EXISTS', NEVER))
+for _, hash in ipairs({ 'totals', 'pulse' }) do
+  local pairs_of = pcall_redis('HGETALL', Q .. hash)
+  for i = 1, pairs_of.err and 0 or #pairs_of, 2 do
+    tell(hash .. '.' .. pairs_of[i], pairs_of[i + 1])
+  end
+end
+for suffix, expected in pairs(SHARED_TYPES) do
+  local found = call('TYPE', Q .. suffix).ok
+  if found ~= 'none' and found ~= expected then
+    tell('wrongtype', suffix)
+  end
+end
+local oldest
+for _, level in ipairs(LEVELS) do
+  local first = pcall_redis('XRANGE', Q .. 'ready:' .. level, '-', '+', 'COUNT', 1)
+  if not first.err and first[1] then
+    local ms = tonumber(string.match(first[1][1], '^%d+'))
+    oldest = oldest and math.min(oldest, ms) or ms
+  end
+end
+tell('oldest_queued_ms', oldest and int(oldest))
+
+local function score(suffix, id)
+  local s = pcall_redis('ZSCORE', Q .. suffix, id)
+  return type(s) == 'string' and s or ''
+end
+
+local function entry_there(rec)
+  local level, entry = string.match(rec and rec.e or '', '^(%a+):(.+)$')
+  local found = level and pcall_redis('XRANGE', Q .. 'ready:' .. level, entry, entry)
+  return found and not found.err and #found or 0
+end
+
+local reply = { 'ok', now, T, queue }
+for at = 2, #ARGV do
+  local id = ARGV[at]
+  local raw = pcall_redis('GET', Q .. 'task:' .. id)
+  local held = pcall_redis('GET', Q .. 'lease:' .. id)
+  local rec = load(id)
+  reply[#reply + 1] = { id, type(raw) == 'string' and raw or '', call('TYPE', Q .. 'body:' .. id).ok,
+    type(held) == 'string' and held or '', call('PTTL', Q .. 'lease:' .. id), score('running', id),
+    score('scheduled', id), score('done:completed', id), score('done:failed', id), score('done:timed_out', id),
+    score('done:aborted', id), score('gone', id), entry_there(rec) }
+end
+return reply

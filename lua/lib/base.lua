@@ -1,0 +1,88 @@
+-- base: what every script starts with: its keys, its clock, its refusals.
+--
+-- KEYS[1] = Q:config always exists, KEYS[2] = Q:never never does, so that during a slot migration Redis
+-- answers TRYAGAIN before the script starts instead of tearing it midway. All other keys are derived.
+
+local FORMAT = 1
+local CONFIG, NEVER = KEYS[1], KEYS[2]
+local Q = string.sub(CONFIG, 1, -#'config' - 1)
+local call, pcall_redis = redis.call, redis.pcall
+
+-- Settings of the queue, filled in by `open`.
+local now, micros, T, B, driven
+local retention = {}
+
+local RETENTION_FIELDS = { 'retain_completed', 'retain_failed', 'retain_timed_out', 'retain_aborted' }
+local TERMINAL = { completed = true, failed = true, timed_out = true, aborted = true }
+local LEVELS = { 'urgent', 'again', 'high', 'normal', 'low' }
+local IS_LEVEL = { urgent = true, again = true, high = true, normal = true, low = true }
+
+-- Big numbers as text: `..` keeps 14 digits only, a token has 16.
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+-- A whole number of at least `least` in an argument, or nil.
+local function whole(text, least)
+  local n = tonumber(text)
+  if n and n == math.floor(n) and n >= (least or 0) and n < 9007199254740992 then
+    return n
+  end
+  return nil
+end
+
+-- Tests drive the clock through the config's `clock` field; then leases carry their expiry as a value.
+local function read_clock(clock)
+  if clock then
+    driven = true
+    now, micros = tonumber(clock), 0
+  else
+    local time = call('TIME')
+    micros = tonumber(time[2])
+    now = tonumber(time[1]) * 1000 + math.floor(micros / 1000)
+  end
+end
+
+-- Reads the queue's settings. Returns a refusal to hand back, or nil when the script may go on.
+local function open(format)
+  if type(format) ~= 'string' or whole(format) ~= FORMAT then
+    return { 'badargs', 'format' }
+  end
+  local c = pcall_redis('HMGET', CONFIG, 'v', 'lease_ms', 'clock', unpack(RETENTION_FIELDS))
+  if c.err then
+    return { 'wrongtype', CONFIG }
+  end
+  if not c[1] then
+    return { 'unregistered' }
+  end
+  if tonumber(c[1]) ~= FORMAT then
+    return { 'format', c[1] }
+  end
+  T = tonumber(c[2])
+  B = math.floor(T / 3)
+  read_clock(c[3])
+  retention = { completed = tonumber(c[4]), failed = tonumber(c[5]), timed_out = tonumber(c[6]),
+    aborted = tonumber(c[7]) }
+  return nil
+end
+
+local SHARED_TYPES = { running = 'zset', scheduled = 'zset', gone = 'zset', wake = 'zset', events = 'stream',
+  totals = 'hash', pulse = 'hash', token = 'string', watch = 'string', ['done:completed'] = 'zset',
+  ['done:failed'] = 'zset', ['done:timed_out'] = 'zset', ['done:aborted'] = 'zset', ['ready:urgent'] = 'stream',
+  ['ready:again'] = 'stream', ['ready:high'] = 'stream', ['ready:normal'] = 'stream', ['ready:low'] = 'stream' }
+
+-- Redis rolls nothing back, so a key of the wrong type must be found before the first write.
+local function wrong_type(...)
+  for _, suffix in ipairs({ ... }) do
+    local found = call('TYPE', Q .. suffix).ok
+    if found ~= 'none' and found ~= SHARED_TYPES[suffix] then
+      return { 'wrongtype', Q .. suffix }
+    end
+  end
+  return nil
+end
+
+-- The first write decides whether a full Redis refuses a script: this one is always allowed.
+local function allowed_first_write()
+  call('DEL', NEVER)
+end

@@ -1,0 +1,136 @@
+-- outcome: how a run ends: the one place where results, failures, retries and reclaims are decided.
+-- Used by `finish` (the run says so), `sweep` (its owner is dead, or it is past a bound) and `abort`.
+
+local ERRORS_KEPT = 25
+local ERROR_BYTES = 4096
+local UNKNOWN_NAME_MS = 300000
+
+-- Takes a run off a task: what it leaves behind is `rec.le`, for repeats of its finish and heartbeat.
+local function leave_run(id, rec, from, attempt, why)
+  rec.le = { rec.run, rec.inc, rec.st }
+  rec.run, rec.inc, rec.ml = nil, nil, nil
+  unindex('running', id)
+  delete_key('lease:' .. id)
+  event(id, from, rec.st, attempt, why)
+  settle(id, rec)
+end
+
+local function note_failure(id, rec, failure)
+  local entry = cmsgpack.pack({ k = failure.kind, m = string.sub(failure.message or '', 1, ERROR_BYTES), n = rec.n,
+    w = rec.w, at = now, x = failure.detail })
+  local errors = Q .. 'errors:' .. id
+  if call('TYPE', errors).ok ~= 'list' then
+    call('DEL', errors)
+  end
+  call('RPUSH', errors, entry)
+  call('LTRIM', errors, -ERRORS_KEPT, -1)
+  rec.fk = failure.kind
+end
+
+local function end_completed(id, rec, output)
+  local from = rec.st
+  rec.fk = nil
+  set_output(id, rec, output)
+  place_ended(id, rec, 'completed')
+  leave_run(id, rec, from, rec.n, '')
+end
+
+local function end_aborted(id, rec, failure)
+  local from, cause = rec.st, rec.sp and rec.sp.c or 'drain'
+  if failure then
+    note_failure(id, rec, failure)
+    rec.fk = nil
+  end
+  place_ended(id, rec, 'aborted')
+  leave_run(id, rec, from, rec.n, cause)
+end
+
+-- Ends a run for good. `timed_out` for a bound that passed, else `failed`.
+local function end_failed(id, rec, failure)
+  local from = rec.st
+  local state = failure.kind == 'run_timeout' and 'timed_out' or 'failed'
+  note_failure(id, rec, failure)
+  place_ended(id, rec, state)
+  leave_run(id, rec, from, rec.n, failure.kind)
+end
+
+-- The next attempt after `delay` ms, at `level` when it is due.
+local function again_after(id, rec, delay, level, why)
+  local from, attempt = rec.st, rec.n
+  rec.sp = nil
+  if why ~= 'unknown_name' then
+    rec.un = nil
+  end
+  if delay > 0 then
+    rec.lv = level
+    place_scheduled(id, rec, now + delay)
+  else
+    place_queued(id, rec, level)
+  end
+  leave_run(id, rec, from, attempt, why)
+end
+
+-- A failure of the handler or of a bound: spends one of max_attempts.
+local function end_with_failure(id, rec, failure)
+  rec.f = (rec.f or 0) + 1
+  if failure.fatal or rec.f >= policy_of(rec)[1] then
+    return end_failed(id, rec, failure)
+  end
+  note_failure(id, rec, failure)
+  count('retried')
+  again_after(id, rec, failure.delay or backoff(id, rec), rec.lv or 'normal', failure.kind)
+end
+
+-- Handed back by a stopping worker, at the front and at no cost. What must not start twice ends here.
+local function release(id, rec)
+  if policy_of(rec)[6] == 0 then
+    return end_aborted(id, rec, { kind = 'error', message = 'its worker stopped, and it must not be started twice' })
+  end
+  count('released')
+  again_after(id, rec, 0, 'again', 'release')
+end
+
+-- A name that this worker does not know (a rolling deploy): handed back with growing delay at no cost.
+local function end_unknown(id, rec, name)
+  rec.un = rec.un or now
+  if now - rec.un >= UNKNOWN_NAME_MS then
+    return end_failed(id, rec, { kind = 'rejected', message = 'no worker knows the task name ' .. name })
+  end
+  local delay = math.max(1000, math.min(30000, now - rec.un))
+  again_after(id, rec, delay, rec.lv or 'normal', 'unknown_name')
+end
+
+-- The run is over without having said so: it was killed, or its owner is dead.
+local function end_stopped(id, rec, failure)
+  local cause = rec.sp and rec.sp.c or failure.cause
+  if rec.st == 'aborting' or cause == 'abort' then
+    return end_aborted(id, rec, failure.message and failure or nil)
+  end
+  if cause == 'run_timeout' then
+    failure.kind = 'run_timeout'
+    failure.fatal = false
+    return end_with_failure(id, rec, failure)
+  end
+  return release(id, rec)
+end
+
+-- The owner is dead: two looks found no lease. A bound that had passed, or an abort, decides instead.
+local function reclaim(id, rec)
+  count('reclaimed')
+  if rec.sp or past_run_timeout(rec) then
+    local message = 'the run passed its bound and its worker was gone'
+    return end_stopped(id, rec, { kind = 'lease_expired', cause = 'run_timeout', message = message })
+  end
+  rec.c = (rec.c or 0) + 1
+  local p = policy_of(rec)
+  local message = 'the lease of worker ' .. tostring(rec.w) .. ' expired'
+  if p[6] == 0 then
+    return end_failed(id, rec, { kind = 'lease_expired', message = message .. '; the task must not be started twice' })
+  end
+  if rec.c > p[5] then
+    return end_failed(id, rec, { kind = 'lease_expired', message = message .. '; the task lost its worker '
+      .. int(rec.c) .. ' times (max_reclaims ' .. int(p[5]) .. ')' })
+  end
+  note_failure(id, rec, { kind = 'lease_expired', message = message })
+  again_after(id, rec, 0, 'again', 'lease_expired')
+end

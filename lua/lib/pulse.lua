@@ -1,0 +1,31 @@
+-- pulse: how long somebody has really been looking. A lease that lapsed while nobody swept, or while Redis
+-- was away, proves nothing; so suspicion is measured by a watch clock that stands still in gaps.
+
+local function read_pulse()
+  local p = call('HMGET', Q .. 'pulse', 'last', 'gap', 'gap_at', 'watch')
+  return { last = tonumber(p[1]) or now, gap = tonumber(p[2]) or -1e15, gap_at = tonumber(p[3]) or 0,
+    watch = tonumber(p[4]) or 0 }
+end
+
+local function longest_step()
+  return math.min(2000, B)
+end
+
+-- Advances the watch clock to now; a step too long, or backwards, is a gap.
+local function advance(p)
+  local step = now - p.last
+  local gap = step > longest_step() or step < 0
+  p.watch = p.watch + math.max(0, math.min(step, longest_step()))
+  if gap then
+    p.gap, p.gap_at = p.watch, now
+  end
+  p.last = now
+  return gap
+end
+
+-- How much longer a run whose lease is missing must be watched, in ms of watch clock; 0 = it is dead.
+-- The first look is noted in `rec.ml`; a gap after it, or less than T before it, makes the second look later.
+local function suspicion_left(rec, p)
+  local needed = p.gap > rec.ml - T and T or B
+  return math.max(0, needed - (p.watch - rec.ml))
+end

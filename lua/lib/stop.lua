@@ -1,0 +1,42 @@
+-- stop: a request that a run ends, and the moment past which nobody waits for it.
+
+local function hard_end(at, grace)
+  return at + grace + T + B
+end
+
+-- Records a stop on a running record. The first cause decides, but an abort outranks all; a later stop may
+-- shorten the hard end, never extend it. The caller saves the record.
+local function request_stop(id, rec, cause, grace, by, reason)
+  local ends = hard_end(now, grace)
+  local was = rec.sp
+  if was then
+    ends = math.min(ends, was.he)
+  end
+  if not was or (cause == 'abort' and was.c ~= 'abort') then
+    rec.sp = { c = cause, at = now, g = grace, he = ends, by = by, rs = reason, ec = was and was.c or nil }
+    event(id, rec.st, cause == 'abort' and 'aborting' or rec.st, rec.n, cause)
+    publish('stops', id .. ' ' .. rec.run)
+  elseif ends < was.he then
+    was.he, was.g = ends, math.min(grace, was.g)
+    publish('stops', id .. ' ' .. rec.run)
+  end
+end
+
+-- Has the run used up its run timeout, with no stop recorded yet?
+local function past_run_timeout(rec)
+  local timeout = policy_of(rec)[7]
+  return not rec.sp and timeout > 0 and now >= rec.bg + timeout
+end
+
+-- Moves the hard end on when the reaper or Redis was away after the stop. True if it moved.
+local function allow_for_gap(rec, gap_at)
+  local sp = rec.sp
+  if sp and gap_at > sp.at then
+    local ends = hard_end(gap_at, sp.g)
+    if ends > sp.he then
+      sp.he = ends
+      return true
+    end
+  end
+  return false
+end

@@ -1,0 +1,33 @@
+-- register: makes a queue known: its format, its lease, what it keeps of ended tasks, its pulse.
+--
+-- TRANSITIONS: none
+-- ARGV: format lease_ms retain_completed_ms retain_failed_ms retain_timed_out_ms retain_aborted_ms
+-- DERIVED: Q:config Q:pulse
+-- RETURNS: {'ok', lease_ms, made (1 = by this call)}
+-- TAGS: ok format wrongtype badargs
+-- RELIES ON: nothing; it is the first call on a queue
+-- REPEATABLE: yes; a queue that exists keeps its settings and answers them
+
+local format, lease_ms = ARGV[1], whole(ARGV[2], 1)
+local keep = { whole(ARGV[3]), whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6]) }
+
+local refused = open(format)
+if refused and refused[1] ~= 'unregistered' then
+  return refused
+end
+if not refused then
+  return { 'ok', T, 0 }
+end
+if not lease_ms or lease_ms < 1000 or lease_ms > 600000 or #keep ~= 4 then
+  return { 'badargs', 'lease_ms must be 1000 to 600000, retention a whole number of ms' }
+end
+local wrong = wrong_type('pulse')
+if wrong then
+  return wrong
+end
+
+read_clock(nil)
+call('HSET', CONFIG, 'v', FORMAT, 'lease_ms', int(lease_ms), 'retain_completed', int(keep[1]), 'retain_failed',
+  int(keep[2]), 'retain_timed_out', int(keep[3]), 'retain_aborted', int(keep[4]))
+call('HSETNX', Q .. 'pulse', 'last', int(now))
+return { 'ok', lease_ms, 1 }
