@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_tests::checks::{Stay, keys, leaked_keys};
 use leasehold_tests::{
-    Direction, Effects, Fault, Matcher, Monitor, Proxy, RedisServer, eventually, eventually_async, procfs,
-    stays,
+    Direction, Effects, Fault, Leasehold, Matcher, Monitor, Proxy, RedisServer, eventually, eventually_async,
+    procfs, stays,
 };
 use redis::AsyncTypedCommands;
 
@@ -321,4 +321,49 @@ fn a_deadline_that_passes_names_what_was_seen_last() {
     });
     let message = panic.unwrap_err().downcast_ref::<String>().unwrap().clone();
     assert!(message.contains("the moon") && message.contains("last seen: look"), "{message}");
+}
+
+/// A shell in the place of `leasehold`: what [`leasehold_tests::Proc`] does with a child is the same for both.
+fn shell(script: &str) -> Leasehold {
+    Leasehold::other_program("sh", "redis://nowhere/").args(["-c", script])
+}
+
+#[test]
+fn a_child_has_its_output_its_input_and_its_exit_code() {
+    let script = "read word; echo \"$word $LEASEHOLD_REDIS_URL\"; echo oops >&2; exit 7";
+    let finished = shell(script).stdin("hello\n").run().expect_code(7);
+    assert_eq!(finished.line(), "hello redis://nowhere/");
+    assert_eq!(finished.stderr, "oops\n");
+    let finished = shell("kill -TERM $$").run();
+    assert_eq!(finished.code(), 143);
+    assert_eq!(shell("echo '{\"a\": [1]}'").run().success().json()["a"][0], 1);
+}
+
+#[test]
+fn a_child_can_be_stopped_continued_and_terminated() {
+    let mut child = shell("trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done").spawn();
+    child.wait_for_output("ready", LIMIT);
+    child.stop();
+    assert_eq!(procfs::state(child.pid()), Some('T'));
+    child.cont();
+    assert!(child.is_running());
+    let finished = child.terminate(LIMIT).expect_code(5);
+    assert_eq!(finished.stdout, "ready\nbye\n");
+}
+
+#[test]
+fn a_dropped_child_takes_all_it_started_with_it() {
+    let mut child = shell("sleep 60 & setsid sh -c 'sleep 60 & sleep 60' & echo ready; wait").spawn();
+    child.wait_for_output("ready", LIMIT);
+    let pid = child.pid();
+    let started = eventually("sh, sh and three sleeps", LIMIT, || {
+        let found = procfs::descendants(pid);
+        if found.len() == 4 { Ok(found) } else { Err(procfs::describe(&found)) }
+    });
+    child.stop();
+    drop(child);
+    eventually("nothing of it runs", LIMIT, || {
+        let left: Vec<i32> = started.iter().copied().filter(|pid| procfs::is_running(*pid)).collect();
+        if left.is_empty() { Ok(()) } else { Err(procfs::describe(&left)) }
+    });
 }

@@ -55,6 +55,20 @@ pub fn eventually_async<T, S: Display>(
     }
 }
 
+/// Polls like [`eventually`], and tells whether it came true instead of panicking.
+pub fn comes_true(within: Duration, mut probe: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    loop {
+        if probe() {
+            return true;
+        }
+        if started.elapsed() >= within {
+            return false;
+        }
+        sleep(LONGEST_PAUSE.min(within));
+    }
+}
+
 /// Looks again and again for the whole of `during`; panics at once when `probe` answers `Err`.
 ///
 /// For "nothing may change": a state that must hold for a while, where one look at the end would miss a blink.

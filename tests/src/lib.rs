@@ -12,6 +12,7 @@
 //! - [`effects`]: the append-only file that tells which attempts really ran, and when
 //! - [`eventually`]: polling with a deadline; the only place where a test may sleep
 //! - [`checks`]: keys left behind
+//! - [`scale`]: a tenth of a case's loops in `make test`, all of them in `make cases`
 //!
 //! Everything is dropped clean: servers, child processes and their descendants are killed with the value.
 
@@ -24,9 +25,12 @@ pub mod procfs;
 pub mod proxy;
 pub mod redis_server;
 mod resp;
+pub mod scale;
 
 pub use effects::Effects;
-pub use eventually::{eventually, eventually_async, let_time_pass, let_time_pass_async, stays, stays_async};
+pub use eventually::{
+    comes_true, eventually, eventually_async, let_time_pass, let_time_pass_async, stays, stays_async,
+};
 pub use monitor::Monitor;
 pub use process::{Leasehold, Proc};
 pub use proxy::{Direction, Fault, Matcher, Proxy};

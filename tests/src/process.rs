@@ -14,7 +14,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::eventually::eventually;
+use crate::eventually::{comes_true, eventually};
 use crate::procfs;
 use crate::redis_server::RedisUrl;
 
@@ -23,6 +23,9 @@ pub const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a signal may take to show in the process table.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a guard may take to end what its dead worker had started, before the harness does it.
+const GUARD_LIMIT: Duration = Duration::from_secs(5);
 
 /// The variable that marks every process started for a [`Proc`], for [`procfs::processes_with_env`].
 const MARK: &str = "LEASEHOLD_TEST_MARK";
@@ -39,14 +42,23 @@ impl Leasehold {
     /// `leasehold` against this server, proxy or URL. Nothing of the caller's own Leasehold or Redis environment
     /// is handed on.
     pub fn new(redis: &(impl RedisUrl + ?Sized)) -> Self {
-        let mut this = Self::without_redis();
+        Self::other_program(binary(), redis)
+    }
+
+    /// Another program (a built example, say) in the place of `leasehold`.
+    pub fn other_program(program: impl AsRef<OsStr>, redis: &(impl RedisUrl + ?Sized)) -> Self {
+        let mut this = Self::bare(program.as_ref());
         this.command.env("LEASEHOLD_REDIS_URL", redis.redis_url());
         this
     }
 
     /// `leasehold` with no Redis named in its environment.
     pub fn without_redis() -> Self {
-        let mut command = Command::new(binary());
+        Self::bare(binary().as_os_str())
+    }
+
+    fn bare(program: &OsStr) -> Self {
+        let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("LEASEHOLD_") || text == "REDIS_URL" {
@@ -275,25 +287,40 @@ impl Proc {
 
 impl Drop for Proc {
     fn drop(&mut self) {
-        // A failed test must leave nothing behind, whatever state the worker and its guard are in. The start
-        // time tells a descendant from a stranger that got its number meanwhile.
-        let mut strays = procfs::descendants(self.pid());
-        strays.extend(procfs::processes_with_env(&self.mark));
-        let born: Vec<_> = strays.iter().map(|pid| (*pid, procfs::stat(*pid).map(|s| s.started))).collect();
-        self.child.kill().ok();
-        self.child.wait().ok();
-        for (pid, started) in born {
-            if started.is_some() && procfs::stat(pid).map(|stat| stat.started) == started {
-                procfs::signal(pid, Signal::SIGKILL);
-            }
+        // A failed test must leave nothing behind, whatever state the worker and its guard are in. Where the
+        // worker has ended, its guard is given the time to do its work first: it knows more than we can find.
+        let ended = self.child.try_wait().is_ok_and(|status| status.is_some());
+        let marked = || procfs::processes_with_env(&self.mark);
+        if !ended || !comes_true(GUARD_LIMIT, || marked().is_empty()) {
+            let roots = marked().into_iter().chain((!ended).then_some(self.pid()));
+            let strays: Vec<Stray> = roots.flat_map(Stray::family).collect();
+            self.child.kill().ok();
+            self.child.wait().ok();
+            strays.iter().for_each(Stray::kill);
         }
         if std::thread::panicking() {
-            eprintln!(
-                "-- leasehold {:?}: stdout\n{}\n-- stderr\n{}",
-                self.arguments,
-                self.stdout(),
-                self.stderr()
-            );
+            let (stdout, stderr) = (self.stdout(), self.stderr());
+            eprintln!("-- leasehold {:?}: stdout\n{stdout}\n-- stderr\n{stderr}", self.arguments);
+        }
+    }
+}
+
+/// A process to be killed, told by its start time from a later one with its number.
+struct Stray {
+    pid: i32,
+    started: u64,
+}
+
+impl Stray {
+    /// The process and all its descendants, as far as they are there.
+    fn family(pid: i32) -> Vec<Self> {
+        let pids = std::iter::once(pid).chain(procfs::descendants(pid));
+        pids.filter_map(|pid| Some(Self { pid, started: procfs::stat(pid)?.started })).collect()
+    }
+
+    fn kill(&self) {
+        if procfs::stat(self.pid).is_some_and(|stat| stat.started == self.started) {
+            procfs::signal(self.pid, Signal::SIGKILL);
         }
     }
 }
