@@ -10,7 +10,7 @@
 //! - [`process`]: the built `leasehold` binary as a child: output, signals, exit
 //! - [`procfs`]: what `/proc` says about processes, also those that are no children of the test
 //! - [`effects`]: the append-only file that tells which attempts really ran, and when
-//! - [`eventually`]: polling with a deadline; the only place where a test may sleep
+//! - [`mod@eventually`]: polling with a deadline; the only place where a test may sleep
 //! - [`checks`]: keys left behind
 //! - [`scale`]: a tenth of a case's loops in `make test`, all of them in `make cases`
 //!
