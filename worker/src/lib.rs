@@ -1,1 +1,4 @@
 //! Placeholder.
+
+pub mod exec;
+pub mod guard;
