@@ -117,6 +117,9 @@ pub enum StartError {
         /// What the system says.
         reason: String,
     },
+    /// The run's lease ended before the command could start.
+    #[error("the lease ran out before the command could start")]
+    LeaseOver,
     /// While the guard is down, no command starts.
     #[error("the guard process is down; no command starts until it is back")]
     GuardDown,
@@ -141,7 +144,11 @@ impl StartError {
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::Exhausted { .. } | Self::GuardDown | Self::Trampoline { .. } => false,
+            Self::Busy { .. }
+            | Self::Exhausted { .. }
+            | Self::LeaseOver
+            | Self::GuardDown
+            | Self::Trampoline { .. } => false,
             Self::NotInitialised
             | Self::Off
             | Self::NotAllowed { .. }

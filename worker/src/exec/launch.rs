@@ -71,7 +71,7 @@ pub async fn start(guard: &Guard, launch: Launch) -> Result<RunningCommand, Star
     std::thread::Builder::new()
         .name("leasehold-run".to_owned())
         .stack_size(256 * 1024)
-        .spawn(move || conduct(&guard, &launch, reply))
+        .spawn(move || conduct(&guard, launch, reply))
         .map_err(|error| exhausted(&error))?;
     answer
         .await
@@ -79,8 +79,11 @@ pub async fn start(guard: &Guard, launch: Launch) -> Result<RunningCommand, Star
 }
 
 /// The life of a run, on its own thread.
-fn conduct(guard: &Guard, launch: &Launch, reply: oneshot::Sender<Result<RunningCommand, StartError>>) {
-    match execute(guard, launch) {
+fn conduct(guard: &Guard, launch: Launch, reply: oneshot::Sender<Result<RunningCommand, StartError>>) {
+    let started = execute(guard, &launch);
+    // What it was started with, a large input among it, is not kept while it runs.
+    let Launch { sink, .. } = launch;
+    match started {
         Err(error) => {
             let _ = reply.send(Err(error));
         }
@@ -89,7 +92,7 @@ fn conduct(guard: &Guard, launch: &Launch, reply: oneshot::Sender<Result<Running
             // When nobody waits any more, what is sent comes back and is dropped, which kills
             // the run; what follows cleans up after it.
             drop(reply.send(Ok(RunningCommand::new(control))));
-            run.supervise(child, &launch.sink);
+            run.supervise(child, &sink);
         }
     }
 }
@@ -148,6 +151,9 @@ fn execute(guard: &Guard, launch: &Launch) -> Result<(Arc<Run>, Child), StartErr
         GuardError::Down | GuardError::Start(_) => StartError::GuardDown,
     })?;
     nascent.key = Some(key);
+    if launch.lease_until <= BootInstant::now() {
+        return Err(StartError::LeaseOver);
+    }
     ours.write_all(&(message.len() as u64).to_be_bytes())
         .and_then(|()| ours.write_all(&message))
         .map_err(|error| broken("the trampoline does not listen", &error))?;

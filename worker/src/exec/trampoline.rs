@@ -90,10 +90,10 @@ fn become_command(script: Script) -> Result<Infallible, StartError> {
         .collect::<Result<_, _>>()
         .map_err(nul)?;
     let path = CString::new(OsStr::as_bytes(file.as_os_str())).map_err(nul)?;
-    script.limits.apply()?;
-    // Last, so that nothing of this process can be hit by what it does not expect.
     hygiene::unignore(None);
     let _ = SigSet::empty().thread_set_mask();
+    // Last, so that they limit the command and not what prepares it.
+    script.limits.apply()?;
     let deadline = Instant::now() + BUSY_WITHIN;
     loop {
         let Err(errno) = execve(&path, &argv, &env);

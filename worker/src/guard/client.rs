@@ -169,7 +169,7 @@ impl Guard {
         let run = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let deadline = Instant::now() + within;
         let mut state = self.shared.lock();
-        let order = Order::Watch { run, target: target.clone(), until };
+        let order = Order::Watch { run, target: target.clone(), until, again: false };
         state.runs.insert(run, Watched { target, until, noted: false });
         state.say(&order.line());
         loop {
@@ -213,7 +213,7 @@ impl State {
         for (run, watched) in &mut self.runs {
             watched.noted = false;
             let target = watched.target.clone();
-            lines.push_str(&Order::Watch { run: *run, target, until: watched.until }.line());
+            lines.push_str(&Order::Watch { run: *run, target, until: watched.until, again: true }.line());
         }
         self.say(&lines);
         self.ping();

@@ -36,7 +36,7 @@ pub(crate) fn pause(time: Duration) {
 
 /// Closes every descriptor but 0, 1 and 2. Call it before anything else is opened.
 pub(crate) fn close_inherited() {
-    let Ok(entries) = std::fs::read_dir("/dev/fd") else {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd").or_else(|_| std::fs::read_dir("/dev/fd")) else {
         return;
     };
     let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();

@@ -75,7 +75,11 @@ impl Watch {
 
     fn obey(&mut self, line: &str, socket: &mut UnixStream) {
         match Order::parse(line) {
-            Some(Order::Watch { run, target, until }) => {
+            Some(Order::Watch { run, target, until, again }) => {
+                // Stopped by a guard that died before the renewal came?
+                if again && until > BootInstant::now() {
+                    signals::resume(std::slice::from_ref(&target));
+                }
                 self.runs.insert(run, Run { target, until, stopped: false });
                 let _ = answer(socket, Answer::Noted(run));
             }

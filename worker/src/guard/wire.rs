@@ -14,6 +14,8 @@ pub(crate) enum Order {
         target: Target,
         /// When its lease ends.
         until: BootInstant,
+        /// A guard before may have stopped it.
+        again: bool,
     },
     /// The lease of the run lasts until then.
     Renew {
@@ -44,8 +46,9 @@ impl Order {
     /// The line that says this, newline included.
     pub(crate) fn line(&self) -> String {
         match self {
-            Self::Watch { run, target: Target { leader, leader_start, token }, until } => {
-                format!("watch {run} {leader} {leader_start} {} {token}\n", until.as_nanos())
+            Self::Watch { run, target: Target { leader, leader_start, token }, until, again } => {
+                let verb = if *again { "rewatch" } else { "watch" };
+                format!("{verb} {run} {leader} {leader_start} {} {token}\n", until.as_nanos())
             }
             Self::Renew { run, until } => format!("renew {run} {}\n", until.as_nanos()),
             Self::Forget { run } => format!("forget {run}\n"),
@@ -59,13 +62,18 @@ impl Order {
         let verb = words.next()?;
         let number = |words: &mut std::str::SplitAsciiWhitespace<'_>| words.next()?.parse::<u64>().ok();
         Some(match verb {
-            "watch" => {
+            "watch" | "rewatch" => {
                 let run = number(&mut words)?;
                 let leader = words.next()?.parse().ok()?;
                 let leader_start = number(&mut words)?;
                 let until = BootInstant::from_nanos(number(&mut words)?);
                 let token = words.next()?.to_owned();
-                Self::Watch { run, target: Target { leader, leader_start, token }, until }
+                Self::Watch {
+                    run,
+                    target: Target { leader, leader_start, token },
+                    until,
+                    again: verb == "rewatch",
+                }
             }
             "renew" => {
                 let run = number(&mut words)?;
@@ -125,7 +133,8 @@ mod tests {
         let target = Target { leader: 12, leader_start: 34, token: "ab.cd".into() };
         let until = BootInstant::from_nanos(56);
         for order in [
-            Order::Watch { run: 1, target, until },
+            Order::Watch { run: 1, target: target.clone(), until, again: false },
+            Order::Watch { run: 1, target, until, again: true },
             Order::Renew { run: 2, until },
             Order::Forget { run: 3 },
             Order::Ping,

@@ -68,6 +68,21 @@ pub(crate) fn killed_guard() {
     until("the guard ends, too", || !lives(second));
 }
 
+/// The guard stopped the command and was killed: the next one continues it.
+pub(crate) fn killed_guard_of_a_stopped_worker() {
+    let mark = new_mark();
+    let mut host = Host::spawn(&mark, Duration::from_secs(1));
+    let guard = host.guard_pid();
+    until("the command runs", || all_in_state(&mark, 'S'));
+    host.signal(Signal::SIGSTOP);
+    until("the command is stopped", || all_in_state(&mark, 'T'));
+    kill(Pid::from_raw(guard), Signal::SIGKILL).unwrap();
+    host.signal(Signal::SIGCONT);
+    until("the command goes on", || all_in_state(&mark, 'S'));
+    host.signal(Signal::SIGKILL);
+    assert!(within(Duration::from_secs(1), || marked(&mark).is_empty()), "{:?}", marked(&mark));
+}
+
 pub(crate) fn single_run_lapses() {
     let bench = Bench::new();
     let mut kept = bench.sh("sleep 1000");

@@ -31,6 +31,18 @@ pub(crate) fn grandchildren_are_killed() {
     bench.wait(&mut run);
 }
 
+/// Processes that are born faster than they are looked at.
+pub(crate) fn a_storm_of_processes() {
+    let bench = Bench::new();
+    let script = "breed() { while :; do setsid sh -c 'sleep 1000' & done; }; breed & breed";
+    let mut run = bench.sh(script);
+    until("many are there", || marked(&bench.mark).len() > 150);
+    let alive = run.control().kill(Duration::from_secs(15));
+    assert!(alive.is_empty(), "{alive:?}");
+    assert!(marked(&bench.mark).is_empty());
+    bench.wait(&mut run);
+}
+
 pub(crate) fn leftovers_of_an_ended_command() {
     let bench = Bench::new();
     let script = format!("{} exit 5", SPREAD.trim_end_matches("sleep 1000"));

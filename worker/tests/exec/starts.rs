@@ -1,7 +1,8 @@
 //! Every way of not starting, and what a started command finds.
 
 use crate::support::{self, Bench, sh, until, write_script};
-use leasehold_worker::exec::{CommandSpec, ExecPolicy, Exit, Limits, StartError, start};
+use leasehold_worker::exec::{CommandSpec, ExecPolicy, Exit, Launch, Limits, StartError, start};
+use leasehold_worker::guard::BootInstant;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
@@ -112,6 +113,13 @@ pub(crate) fn busy_file() {
     });
     assert_eq!(bench.run(spec), Exit::Code(0));
     closing.join().unwrap();
+}
+
+pub(crate) fn lease_over() {
+    let bench = Bench::new();
+    let launch = Launch { lease_until: BootInstant::from_nanos(1), ..bench.launch(sh("sleep 1000")) };
+    let error = bench.runtime.block_on(start(&bench.guard, launch)).map(|run| run.control().pid());
+    assert_eq!(error, Err(StartError::LeaseOver));
 }
 
 pub(crate) fn policy() {
