@@ -81,21 +81,34 @@ impl<'a> Encoded<'a> {
             id: &task.id,
             digest: task.body.digest(),
             level: task.body.priority.as_str(),
-            when: when_arg(task.when)?,
+            when: task.when.to_arg()?,
             policy: task.body.policy.to_arg()?,
             body: task.body.encode()?,
         })
     }
 }
 
-fn when_arg(when: When) -> Result<String> {
-    match when {
-        When::Now => Ok(String::new()),
-        When::After(delay) if delay > MAX_DURATION => Err(Error::invalid("delay", "is over ten years")),
-        When::After(delay) => Ok(format!("+{}", as_ms(delay))),
-        // The year 9999; a score beyond 2^53 would lose its last digits.
-        When::At(ms) if ms > 253_402_300_799_000 => Err(Error::invalid("at", "is after the year 9999")),
-        When::At(ms) => Ok(format!("@{ms}")),
+impl When {
+    /// Checks the range.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a delay over ten years or a time after the year 9999.
+    pub fn validate(self) -> Result<()> {
+        match self {
+            Self::After(delay) if delay > MAX_DURATION => Err(Error::invalid("delay", "is over ten years")),
+            // A score beyond 2^53 would lose its last digits.
+            Self::At(ms) if ms > 253_402_300_799_000 => Err(Error::invalid("at", "is after the year 9999")),
+            Self::Now | Self::After(_) | Self::At(_) => Ok(()),
+        }
+    }
+
+    fn to_arg(self) -> Result<String> {
+        self.validate()?;
+        Ok(match self {
+            Self::Now => String::new(),
+            Self::After(delay) => format!("+{}", as_ms(delay)),
+            Self::At(ms) => format!("@{ms}"),
+        })
     }
 }
 
