@@ -47,7 +47,7 @@ pub enum Error {
         /// The deadline.
         after: Duration,
         /// The last attempt's error.
-        last: Box<Error>,
+        last: Box<Self>,
     },
     /// The queue, or a record in it, was written by a newer release.
     #[error("the data of {what} has format {found}, this release knows up to {known}: upgrade this process")]

@@ -186,9 +186,56 @@ pub fn worker(namespace: &Namespace, incarnation: &Incarnation) -> String {
     format!("{namespace}:worker:{incarnation}")
 }
 
-/// First parts of keys that belong to one task: `<part>:<id>`.
-pub const TASK_PARTS: [&str; 8] = ["task", "body", "lease", "result", "errors", "log", "note", "waiter"];
+/// A kind of key: what stands after the queue's prefix, up to the id if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyKind {
+    /// The name.
+    pub part: &'static str,
+    /// The Redis type.
+    pub redis_type: &'static str,
+    /// It always has a TTL.
+    pub expires: bool,
+}
 
-/// Keys of a queue that are there once, but for `ready:<level>`, `done:<state>` and `claim:<incarnation>`.
-pub const QUEUE_PARTS: [&str; 10] =
-    ["config", "running", "scheduled", "gone", "events", "wake", "watch", "pulse", "totals", "token"];
+const fn kind(part: &'static str, redis_type: &'static str, expires: bool) -> KeyKind {
+    KeyKind { part, redis_type, expires }
+}
+
+/// Keys that belong to one task: `<part>:<id>`.
+pub const TASK_KINDS: [KeyKind; 8] = [
+    kind("task", "string", false),
+    kind("body", "string", false),
+    kind("lease", "string", true),
+    kind("result", "string", false),
+    kind("errors", "list", false),
+    kind("log", "stream", false),
+    kind("note", "string", false),
+    kind("waiter", "string", true),
+];
+
+/// Keys that a queue has once.
+pub const QUEUE_KINDS: [KeyKind; 10] = [
+    kind("config", "hash", false),
+    kind("running", "zset", false),
+    kind("scheduled", "zset", false),
+    kind("gone", "zset", false),
+    kind("events", "stream", false),
+    kind("wake", "zset", false),
+    kind("watch", "string", true),
+    kind("pulse", "hash", false),
+    kind("totals", "hash", false),
+    kind("token", "string", false),
+];
+
+/// `ready:<level>`.
+pub const READY_KIND: KeyKind = kind("ready", "stream", false);
+/// `done:<state>`.
+pub const DONE_KIND: KeyKind = kind("done", "zset", false);
+/// `claim:<incarnation>`.
+pub const CLAIM_KIND: KeyKind = kind("claim", "string", true);
+/// `<namespace>:queues`.
+pub const QUEUES_KIND: KeyKind = kind("queues", "set", false);
+/// `<namespace>:workers`.
+pub const WORKERS_KIND: KeyKind = kind("workers", "zset", false);
+/// `<namespace>:worker:<incarnation>`.
+pub const WORKER_KIND: KeyKind = kind("worker", "hash", true);

@@ -262,6 +262,8 @@ pub struct TaskRecord {
     pub progress: Option<f64>,
     /// A look of the reaper found no lease, and the second look is not over.
     pub suspected: bool,
+    /// That look, by the watch clock of `Q:pulse`, ms.
+    pub(crate) missed_at: Option<i64>,
     /// The body, if it lies in the record.
     pub(crate) body: Option<Vec<u8>>,
     /// The output, if it lies in the record.
@@ -302,6 +304,7 @@ impl TaskRecord {
             failure_kind: s.fk,
             progress: s.pg,
             suspected: s.ml.is_some(),
+            missed_at: s.ml.map(|ms| ms as i64),
             body: s.b,
             output: s.o,
         })

@@ -18,9 +18,9 @@ pub fn printable_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_unprintable(c) && !matches!(c, '\n' | '\t') {
-            out.extend(c.escape_unicode())
+            out.extend(c.escape_unicode());
         } else {
-            out.push(c)
+            out.push(c);
         }
     }
     out

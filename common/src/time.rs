@@ -64,7 +64,7 @@ pub fn display_duration(duration: Duration) -> String {
     };
     match ms {
         0..1000 => format!("{ms}ms"),
-        1000..60_000 if ms % 1000 == 0 => format!("{s}s"),
+        1000..60_000 if ms.is_multiple_of(1000) => format!("{s}s"),
         1000..60_000 => format!("{}.{}s", s, ms % 1000 / 100),
         60_000..3_600_000 => two(m, "m", s % 60, "s"),
         3_600_000..86_400_000 => two(h, "h", m % 60, "m"),

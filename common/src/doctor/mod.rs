@@ -4,13 +4,29 @@
 //! ([`Store::inspect`]) at a task and all its places judges. A breach of the counts, and whatever depends on time,
 //! must be seen in two looks before it is reported; facts that lie in different slots only warn.
 //!
-//! - [`report`]: what the doctor says
+//! - [`report`]: what the doctor says; `tally` gathers it
+//! - `judge`, `counts`, `server`: what a look means (pure)
+//! - `key`: which key is which (pure)
+//! - `pages`: the reads; `rows`: candidates from keys and indexes
+//! - `chart`, `exam`, `again`: one examination: per queue, as a whole, and its second look
 
+mod again;
+mod chart;
+mod counts;
+mod exam;
+mod judge;
+mod key;
+mod pages;
 pub mod report;
+mod rows;
+mod server;
+mod tally;
 
 use std::time::Duration;
 
 pub use report::{Finding, QueueReport, Report, Severity};
+
+use exam::Exam;
 
 use crate::error::Result;
 use crate::name::QueueName;
@@ -40,7 +56,5 @@ impl Default for Options {
 /// # Errors
 /// When Redis cannot be asked. What it answers, however odd, is a finding.
 pub async fn examine(store: &Store, options: &Options) -> Result<Report> {
-    let _ = options;
-    store.now_ms().await?;
-    Ok(Report::default())
+    Exam::new(store, options).run().await
 }

@@ -110,7 +110,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for q in &self.queues {
-            write!(f, "{}: {} queued, {} scheduled, {} running, ", q.queue, q.queued, q.scheduled, q.running)?;
+            write!(
+                f,
+                "{}: {} queued, {} scheduled, {} running, ",
+                q.queue, q.queued, q.scheduled, q.running
+            )?;
             writeln!(f, "{} ended and kept, {} gone; {} examined", q.ended, q.gone, q.examined)?;
         }
         for finding in &self.findings {

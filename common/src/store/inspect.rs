@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Store;
-use super::reply::Reply;
+use super::reply::{Refusal, Reply};
+use super::{Store, unexpected};
 use crate::error::Result;
 use crate::name::{QueueName, TaskId};
 use crate::record::TaskRecord;
@@ -93,7 +93,7 @@ pub struct Inspection {
 fn facts(mut list: Reply) -> Result<QueueFacts> {
     let mut facts = QueueFacts::default();
     while list.has_more() {
-        let (name, value) = (list.text()?, list.text()?);
+        let (name, value) = (list.shown()?, list.shown()?);
         if name == "wrongtype" {
             facts.wrong_types.push(value);
         } else if let Ok(n) = value.parse::<f64>() {
@@ -108,7 +108,7 @@ fn places(mut list: Reply) -> Result<Places> {
     let raw = list.bytes()?;
     let record = (!raw.is_empty()).then(|| TaskRecord::decode(id.clone(), &raw));
     let body_type = list.text()?;
-    let lease = Some(list.text()?).filter(|l| !l.is_empty());
+    let lease = Some(list.shown()?).filter(|l| !l.is_empty());
     let lease_ms = list.signed()?;
     let mut score = || Ok::<_, crate::Error>(list.text()?.parse::<f64>().ok());
     let (running, scheduled) = (score()?, score()?);
@@ -135,16 +135,21 @@ fn places(mut list: Reply) -> Result<Places> {
 }
 
 impl Store {
-    /// Looks at a queue and at up to 100 of its tasks at one moment.
+    /// Looks at a queue and at up to 100 of its tasks at one moment. Nothing is changed: none for a queue that is
+    /// not registered.
     ///
     /// # Errors
     /// Any error of Redis.
-    pub async fn inspect(&self, queue: &QueueName, ids: &[TaskId]) -> Result<Inspection> {
+    pub async fn inspect(&self, queue: &QueueName, ids: &[TaskId]) -> Result<Option<Inspection>> {
         let mut call = ScriptCall::new(&script::INSPECT, &self.keys(queue));
         for id in ids.iter().take(100) {
             call.push(id.as_str());
         }
-        let mut reply = self.ok(queue, call).await?;
+        let mut reply = match Reply::open(&script::INSPECT, self.run(call).await?)? {
+            Ok(reply) => reply,
+            Err(Refusal::Unregistered) => return Ok(None),
+            Err(refusal) => return Err(unexpected(&script::INSPECT, &refusal)),
+        };
         let now_ms = reply.number()?;
         let lease = Duration::from_millis(reply.number()?);
         let facts = facts(reply.list()?)?;
@@ -152,6 +157,6 @@ impl Store {
         while reply.has_more() {
             tasks.push(places(reply.list()?)?);
         }
-        Ok(Inspection { now_ms, lease, facts, tasks })
+        Ok(Some(Inspection { now_ms, lease, facts, tasks }))
     }
 }

@@ -27,6 +27,7 @@ pub use finish::{Finish, FinishAnswer, Outcome, RetryAdvice, one_call};
 pub use heartbeat::{Beat, BeatAnswer, Beats};
 pub use inspect::{Inspection, Places, QueueFacts};
 pub use read::{Cursor, LogEntry, Page};
+pub(crate) use read::{first, get};
 pub use registry::WorkerInfo;
 pub use server::{Check, CheckLevel, ServerInfo};
 pub use sweep::{Cleaned, Swept};

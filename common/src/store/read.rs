@@ -52,7 +52,7 @@ pub struct LogEntry {
     pub text: Vec<u8>,
 }
 
-pub(super) fn get<T: FromRedisValue>(value: Value) -> Result<T> {
+pub(crate) fn get<T: FromRedisValue>(value: Value) -> Result<T> {
     T::from_redis_value(value).map_err(|e| Error::Protocol(e.to_string()))
 }
 
@@ -266,7 +266,7 @@ impl Store {
     }
 }
 
-pub(super) fn first(values: Vec<Value>) -> Result<Value> {
+pub(crate) fn first(values: Vec<Value>) -> Result<Value> {
     values.into_iter().next().ok_or_else(|| Error::Protocol("no answer".into()))
 }
 

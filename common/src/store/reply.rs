@@ -72,6 +72,11 @@ impl Reply {
             .map_err(|_| Error::Protocol(format!("{} answered junk", self.script)))
     }
 
+    /// Text that is only shown or compared: bytes that are none are replaced.
+    pub(super) fn shown(&mut self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.bytes()?).into_owned())
+    }
+
     pub(super) fn signed(&mut self) -> Result<i64> {
         let text = self.text()?;
         text.parse().map_err(|_| Error::Protocol(format!("{} answered {text:?} for a number", self.script)))
