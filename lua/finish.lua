@@ -16,7 +16,7 @@
 
 local OUTCOMES = { completed = true, failed = true, stopped = true, snoozed = true, released = true, unknown = true }
 local KINDS = { error = true, exit_code = true, signal = true, invalid_result = true, rejected = true, [''] = true,
-  abort = true, run_timeout = true, drain = true }
+  lease_expired = true, abort = true, run_timeout = true, drain = true }
 local FIELDS = 7
 local format, inc = ARGV[1], ARGV[2]
 local items, junk = {}, nil
@@ -28,7 +28,7 @@ for at = 3, #ARGV, FIELDS do
   elseif not OUTCOMES[item.outcome] or not KINDS[item.kind] then
     junk = 'outcome and kind'
   elseif item.delay ~= '' and item.delay ~= 'fatal' then
-    item.ms = whole(item.delay)
+    item.ms = duration(item.delay)
     junk = junk or (not item.ms and 'delay') or nil
   end
   if item.outcome == 'snoozed' and not item.ms then

@@ -6,4 +6,6 @@
 //! `heavy_` in its name.
 
 mod harness;
+mod lua_tags;
 mod repo_rules;
+mod worker_basics;

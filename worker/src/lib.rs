@@ -1,4 +1,44 @@
-//! Placeholder.
+//! Workers: they claim tasks under leases and run them.
+//!
+//! - [`Worker`], [`Config`]: what a worker process is made of
+//! - [`Context`], [`TaskError`]: what a handler sees and says
+//! - [`exec`]: commands, their start, output and end
+//! - [`guard`]: the process that ends or stops commands when their worker cannot
+//!
+//! Inside: `queue_loop` claims and finishes, `executor` sees one run through, `heartbeat` renews leases from a
+//! thread of its own and freezes what nobody can answer for, `run` is what these share of one run.
+//!
+//! This crate never enqueues, never sweeps, and names no key and no script.
 
 pub mod exec;
 pub mod guard;
+
+mod bell;
+mod commands;
+mod config;
+mod context;
+mod crew;
+mod error;
+mod executor;
+mod handler;
+mod heartbeat;
+mod listener;
+mod queue_loop;
+mod registry;
+mod run;
+mod runs;
+mod slots;
+mod telling;
+mod worker;
+
+pub use config::{Config, MOST_SLOTS};
+pub use context::Context;
+pub use error::{Error, TaskError};
+pub use exec::ExecPolicy;
+pub use leasehold_common::limits::Limits;
+pub use leasehold_common::name::{Incarnation, Namespace, Owner, QueueName, TaskId, TaskName, WorkerName};
+pub use leasehold_common::policy::{Backoff, OnLeaseExpired, Policy, Priority};
+pub use leasehold_common::store::QueueSettings;
+pub use leasehold_common::task::{Spec, Task};
+pub use leasehold_common::transport::ConnectOptions;
+pub use worker::Worker;

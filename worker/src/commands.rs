@@ -1,0 +1,195 @@
+//! Command tasks: from the payload to the exit code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_common::body::{Body, ExecPayload};
+use leasehold_common::name::{Owner, WorkerName};
+use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
+use leasehold_common::store::{Outcome, RetryAdvice};
+use leasehold_common::task::{decode, encode};
+
+use crate::error::Then;
+use crate::exec::{CommandSpec, ExecPolicy, Exit, Launch, Limits, RunningCommand, StartError, start};
+use crate::executor::{failed, judged_outcome, stopped};
+use crate::guard::Guard;
+use crate::run::{Run, gated, grace_over, judged, stop_ordered};
+use crate::telling::Teller;
+
+/// A guard that is down is being started again: the task comes back soon, at no cost.
+const GUARD_DOWN_SNOOZE: Duration = Duration::from_secs(2);
+
+/// Runs commands.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    pub(crate) guard: Guard,
+    pub(crate) policy: Arc<ExecPolicy>,
+}
+
+/// The result of a command that succeeded.
+#[derive(serde::Serialize)]
+struct CommandResult {
+    exit_code: i32,
+    output_bytes: u64,
+}
+
+impl Commands {
+    /// Runs one command. None when the run was lost.
+    pub(crate) async fn run(
+        &self,
+        run: &Arc<Run>,
+        body: &Body,
+        worker: &WorkerName,
+        teller: &Teller,
+    ) -> Option<Outcome> {
+        let payload: ExecPayload = match decode("payload", &body.payload) {
+            Ok(payload) => payload,
+            Err(error) => return Some(failed(FailureKind::Rejected, error.to_string(), Then::Fail)),
+        };
+        let mut verdicts = run.orders();
+        let starting =
+            gated(run.orders(), start(&self.guard, self.launch(run, payload, body, worker, teller)));
+        let command = tokio::select! {
+            biased;
+            // cancel-safe: dropping a start ends what was started.
+            verdict = judged(&mut verdicts) => return judged_outcome(verdict, body),
+            stop = async { stop_ordered(&mut run.orders()).await } => {
+                return Some(stopped(stop.cause, "stopped before it started".into(), FailureDetail::default()));
+            }
+            started = starting => match started {
+                Ok(command) => command,
+                Err(error) => return Some(not_started(&error)),
+            },
+        };
+        run.set_control(&command.control());
+        self.until_over(run, body, command).await
+    }
+
+    async fn until_over(&self, run: &Arc<Run>, body: &Body, mut command: RunningCommand) -> Option<Outcome> {
+        let control = command.control();
+        let (mut stops, mut graces, mut verdicts) = (run.orders(), run.orders(), run.orders());
+        let mut signalled: Option<StopCause> = None;
+        let mut killed = false;
+        // Until the command has exited: what arrives later changes nothing any more.
+        loop {
+            tokio::select! {
+                biased;
+                // cancel-safe: `exited` may be called again; the others only watch orders.
+                verdict = judged(&mut verdicts) => {
+                    kill_until_gone(&command, &run.key.id).await;
+                    return judged_outcome(verdict, body);
+                }
+                _ = command.exited() => break,
+                stop = stop_ordered(&mut stops), if signalled.is_none() => {
+                    signalled = Some(stop.cause);
+                    control.terminate();
+                }
+                () = grace_over(&mut graces), if !killed => {
+                    killed = true;
+                    kill_until_gone(&command, &run.key.id).await;
+                }
+            }
+        }
+        // Until its output is in and nothing of it is left.
+        let exit = tokio::select! {
+            biased;
+            // cancel-safe: as above.
+            verdict = judged(&mut verdicts) => {
+                kill_until_gone(&command, &run.key.id).await;
+                return judged_outcome(verdict, body);
+            }
+            exit = command.wait() => exit,
+        };
+        // An abort outranks the cause it was signalled for.
+        let cause = signalled.and_then(|_| run.orders().borrow().stop).map(|s| s.cause);
+        Some(outcome(&exit, cause, run.telling.output.total()))
+    }
+
+    fn launch(
+        &self,
+        run: &Arc<Run>,
+        payload: ExecPayload,
+        body: &Body,
+        worker: &WorkerName,
+        teller: &Teller,
+    ) -> Launch {
+        let output = Arc::clone(&run.telling.output);
+        let teller = teller.clone();
+        let spec = CommandSpec {
+            argv: payload.argv,
+            env: payload.env,
+            cwd: payload.cwd.map(Into::into),
+            stdin: payload.stdin,
+        };
+        Launch {
+            spec,
+            env: environment(run, body, worker),
+            policy: Arc::clone(&self.policy),
+            limits: Limits::default(),
+            lease_until: run.lease_until(),
+            sink: Arc::new(move |stream, bytes| {
+                output.push(stream, bytes);
+                teller.news();
+            }),
+        }
+    }
+}
+
+fn environment(run: &Run, body: &Body, worker: &WorkerName) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::from([
+        ("LEASEHOLD_TASK_ID".to_owned(), run.key.id.to_string()),
+        ("LEASEHOLD_RUN_ID".to_owned(), run.key.run.to_string()),
+        ("LEASEHOLD_ATTEMPT".to_owned(), run.claimed.attempt.to_string()),
+        ("LEASEHOLD_QUEUE".to_owned(), run.key.queue.to_string()),
+        ("LEASEHOLD_WORKER".to_owned(), worker.to_string()),
+    ]);
+    if let Some(owner) = body.owner.as_ref().map(Owner::to_string) {
+        env.insert("LEASEHOLD_OWNER".to_owned(), owner);
+    }
+    env
+}
+
+/// KILL, again every 5 s, until nothing of the run is alive.
+async fn kill_until_gone(command: &RunningCommand, task: &leasehold_common::name::TaskId) {
+    loop {
+        let alive = command.kill().await;
+        if alive.is_empty() {
+            return;
+        }
+        tracing::error!(%task, ?alive, "killed, and still alive: the system does not end these processes");
+    }
+}
+
+fn outcome(exit: &Exit, signalled: Option<StopCause>, output_bytes: u64) -> Outcome {
+    let (message, detail, kind) = match exit {
+        Exit::Code(code) => {
+            let detail = FailureDetail { exit_code: Some(*code), signal: None };
+            (format!("exited with code {code}"), detail, FailureKind::ExitCode)
+        }
+        Exit::Signal { number, name, core_dumped } => {
+            let core = if *core_dumped { ", core dumped" } else { "" };
+            let detail = FailureDetail { exit_code: None, signal: Some(*number) };
+            (format!("ended by signal {number} ({name}){core}"), detail, FailureKind::Signal)
+        }
+    };
+    if let Some(cause) = signalled {
+        return stopped(cause, message, detail);
+    }
+    if *exit == Exit::Code(0) {
+        let result = CommandResult { exit_code: 0, output_bytes };
+        return Outcome::Completed(encode("result", &result).unwrap_or_default());
+    }
+    Outcome::Failed { kind, message, retry: RetryAdvice::Policy, detail }
+}
+
+fn not_started(error: &StartError) -> Outcome {
+    match error {
+        StartError::Off => Outcome::Unknown { name: "exec (no worker here allows commands)".into() },
+        StartError::GuardDown => Outcome::Snoozed(GUARD_DOWN_SNOOZE),
+        permanent if permanent.is_permanent() => {
+            failed(FailureKind::Rejected, permanent.to_string(), Then::Fail)
+        }
+        passing => failed(FailureKind::Error, passing.to_string(), Then::Retry),
+    }
+}

@@ -1,0 +1,149 @@
+//! What a running worker is made of, wired together.
+
+use std::sync::Arc;
+
+use leasehold_common::name::{Incarnation, QueueName};
+use leasehold_common::store::{Store, WorkerInfo};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::commands::Commands;
+use crate::config::{Config, host_name};
+use crate::error::Error;
+use crate::executor::Executor;
+use crate::guard::Guard;
+use crate::heartbeat::{Heart, Leases, Nudge, Probe};
+use crate::listener::listen;
+use crate::queue_loop::{Parts, QueueLoop};
+use crate::registry::Registry;
+use crate::runs::Runs;
+use crate::slots::Slots;
+use crate::telling::Teller;
+use crate::worker::Worker;
+
+/// Everything that the loops of a worker share.
+pub(crate) struct Crew {
+    store: Store,
+    incarnation: Incarnation,
+    queues: Vec<QueueName>,
+    leases: Arc<Leases>,
+    guard: Option<Guard>,
+    nudge: Nudge,
+    teller: Teller,
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) registry: Registry,
+    pub(crate) drain: CancellationToken,
+}
+
+fn open(config: &Config) -> Result<Store, Error> {
+    let store = Store::open(&config.url, config.namespace.clone(), config.connect.clone())?;
+    Ok(store.with_settings(config.settings()))
+}
+
+impl Crew {
+    /// Registers the queues and starts the guard.
+    pub(crate) async fn assemble(worker: &Worker) -> Result<Self, Error> {
+        let config = &worker.config;
+        let store = open(config)?;
+        let leases = Arc::new(Leases::default());
+        for queue in config.queues.keys() {
+            let (lease, _) = store.register(queue).await?;
+            if config.lease.is_some_and(|own| own != lease) {
+                tracing::warn!(%queue, ?lease, own = ?config.lease,
+                    "the queue has another lease than this worker was started with; following the queue");
+            }
+            leases.set(queue, lease);
+        }
+        let guard = if config.exec.is_on() {
+            let starting = tokio::task::spawn_blocking(Guard::start);
+            Some(starting.await.map_err(|e| Error::System(e.into()))??)
+        } else {
+            None
+        };
+        let info = WorkerInfo {
+            name: config.name.clone(),
+            incarnation: worker.incarnation.clone(),
+            host: host_name(),
+            pid: std::process::id(),
+            started_ms: store.now_ms().await?,
+            queues: config.queues.clone(),
+            running: 0,
+            status: String::new(),
+        };
+        Ok(Self {
+            registry: Registry::new(info),
+            incarnation: worker.incarnation.clone(),
+            queues: config.queues.keys().cloned().collect(),
+            leases,
+            guard,
+            nudge: Nudge::default(),
+            teller: Teller::default(),
+            runs: Arc::default(),
+            drain: CancellationToken::new(),
+            store,
+        })
+    }
+
+    /// The heartbeat thread, with a connection of its own.
+    pub(crate) fn heart(&self, worker: &Worker) -> Result<Heart, Error> {
+        Ok(Heart {
+            store: open(&worker.config)?,
+            incarnation: self.incarnation.clone(),
+            runs: Arc::clone(&self.runs),
+            leases: Arc::clone(&self.leases),
+            guard: self.guard.clone(),
+            nudge: self.nudge.clone(),
+            registry: self.registry.clone(),
+            probe: Probe::new(),
+        })
+    }
+
+    /// The teller, and the listener for stops.
+    pub(crate) fn start_helpers(&self) -> [JoinHandle<()>; 2] {
+        let teller = self.teller.clone();
+        let (store, runs) = (self.store.clone(), Arc::clone(&self.runs));
+        [
+            tokio::spawn(teller.run(store.clone(), self.incarnation.clone(), Arc::clone(&runs))),
+            tokio::spawn(listen(store, self.queues.clone(), runs, self.nudge.clone())),
+        ]
+    }
+
+    /// One loop per queue.
+    pub(crate) fn start_loops(&self, worker: &Worker) -> TaskTracker {
+        let config = &worker.config;
+        let commands =
+            self.guard.clone().map(|guard| Commands { guard, policy: Arc::new(config.exec.clone()) });
+        let executor = Arc::new(Executor {
+            store: self.store.clone(),
+            incarnation: self.incarnation.clone(),
+            worker: config.name.clone(),
+            handlers: worker.handlers.clone(),
+            commands,
+            limits: config.limits,
+            teller: self.teller.clone(),
+            nudge: self.nudge.clone(),
+        });
+        let total = Arc::new(Slots::new(config.total()));
+        let loops = TaskTracker::new();
+        for (queue, slots) in &config.queues {
+            let parts = Parts {
+                queue: queue.clone(),
+                slots: *slots,
+                executor: Arc::clone(&executor),
+                runs: Arc::clone(&self.runs),
+                leases: Arc::clone(&self.leases),
+                total: Arc::clone(&total),
+                drain: self.drain.clone(),
+            };
+            loops.spawn(QueueLoop::new(parts).run());
+        }
+        loops.close();
+        loops
+    }
+
+    /// Takes the worker out of the registry.
+    pub(crate) async fn forget(&self) {
+        self.registry.forget(&self.store).await;
+    }
+}

@@ -1,0 +1,217 @@
+//! One run from its claim to its finish.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use leasehold_common::Error;
+use leasehold_common::body::{Body, TaskKind};
+use leasehold_common::limits::Limits;
+use leasehold_common::name::{Incarnation, WorkerName};
+use leasehold_common::policy::OnLeaseExpired;
+use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
+use leasehold_common::store::{Finish, Outcome, RetryAdvice, Store};
+use leasehold_common::text::head;
+
+use crate::commands::Commands;
+use crate::context::Context;
+use crate::error::{TaskError, Then};
+use crate::guard::BootInstant;
+use crate::handler::{Handled, Handlers};
+use crate::heartbeat::Nudge;
+use crate::run::{Run, Verdict, gated, grace_over, judged};
+use crate::telling::{Teller, tell};
+
+/// Between two tries to tell the last output of a run.
+const TELL_PAUSE: Duration = Duration::from_millis(200);
+
+/// What all runs of a worker share.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    pub(crate) store: Store,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) worker: WorkerName,
+    pub(crate) handlers: Handlers,
+    pub(crate) commands: Option<Commands>,
+    pub(crate) limits: Limits,
+    pub(crate) teller: Teller,
+    pub(crate) nudge: Nudge,
+}
+
+impl Executor {
+    /// Runs a claimed task. None when the run was lost: then nothing is said.
+    pub(crate) async fn run(&self, run: &Arc<Run>) -> Option<Finish> {
+        let outcome = match run.body() {
+            Ok(body) => self.run_body(run, body).await,
+            // A newer release's body: for a newer worker.
+            Err(Error::NewerFormat { .. }) => Some(Outcome::Unknown { name: "(of a newer release)".into() }),
+            Err(error) => Some(rejected(error.to_string())),
+        };
+        let outcome = outcome?;
+        self.tell_the_rest(run).await;
+        run.set_ending();
+        Some(Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome })
+    }
+
+    async fn run_body(&self, run: &Arc<Run>, body: Body) -> Option<Outcome> {
+        let timeout = self.watch_run_timeout(run, &body);
+        let running = async {
+            match body.kind {
+                TaskKind::Exec => match &self.commands {
+                    Some(commands) => commands.run(run, &body, &self.worker, &self.teller).await,
+                    None => Some(Outcome::Unknown { name: "exec (no worker here allows commands)".into() }),
+                },
+                TaskKind::Handler => self.run_handler(run, &body).await,
+            }
+        };
+        tokio::select! {
+            // cancel-safe: the timeout never ends; the run is dropped by nobody.
+            outcome = running => outcome,
+            () = timeout => None,
+        }
+    }
+
+    /// Orders the stop when the run's time is over, and has Redis record it. Never ends.
+    async fn watch_run_timeout(&self, run: &Arc<Run>, body: &Body) {
+        if let Some(timeout) = body.policy.run_timeout {
+            // By the boot clock: a machine that slept has used up the time as well.
+            let ends = BootInstant::now().plus(timeout);
+            loop {
+                let left = ends.since(BootInstant::now());
+                if left.is_zero() {
+                    break;
+                }
+                tokio::time::sleep(left.min(Duration::from_secs(60))).await;
+            }
+            run.stop(StopCause::RunTimeout, BootInstant::now().plus(body.policy.stop_grace));
+            self.nudge.beat();
+        }
+        std::future::pending::<()>().await;
+    }
+
+    async fn run_handler(&self, run: &Arc<Run>, body: &Body) -> Option<Outcome> {
+        let Some(handler) = self.handlers.of(&body.name) else {
+            return Some(Outcome::Unknown { name: body.name.to_string() });
+        };
+        let context = Context::new(
+            Arc::clone(run),
+            body.clone(),
+            self.worker.clone(),
+            self.teller.clone(),
+            self.limits,
+        );
+        let calling = async { handler.call(context, &body.payload).await };
+        let handled = gated(run.orders(), AssertUnwindSafe(calling).catch_unwind());
+        let (mut orders, mut verdicts) = (run.orders(), run.orders());
+        let ended = tokio::select! {
+            biased;
+            // cancel-safe: the handler's future is dropped, which is what a kill means in-process.
+            verdict = judged(&mut verdicts) => return judged_outcome(verdict, body),
+            handled = handled => handled,
+            () = grace_over(&mut orders) => {
+                let cause = run.orders().borrow().stop.map_or(StopCause::Abort, |s| s.cause);
+                let message = "the handler did not return within its stop grace; its future was dropped";
+                return Some(stopped(cause, message.to_owned(), FailureDetail::default()));
+            }
+        };
+        Some(match ended {
+            Ok(handled) => self.outcome(run, handled),
+            Err(panic) => {
+                failed(FailureKind::Error, format!("panicked: {}", panic_text(&*panic)), Then::Retry)
+            }
+        })
+    }
+
+    fn outcome(&self, run: &Run, handled: Handled) -> Outcome {
+        match handled {
+            Handled::Done(output) if output.len() > self.limits.result => {
+                let message = format!(
+                    "the result has {} bytes, over the limit of {}",
+                    output.len(),
+                    self.limits.result
+                );
+                failed(FailureKind::InvalidResult, message, Then::Fail)
+            }
+            // The work had ended before the stop could change it.
+            Handled::Done(output) => Outcome::Completed(output),
+            Handled::Unreadable(message) => rejected(message),
+            Handled::InvalidResult(message) => failed(FailureKind::InvalidResult, message, Then::Fail),
+            Handled::Failed(error) => {
+                let stop = run.orders().borrow().stop;
+                match stop {
+                    Some(stop) => stopped(stop.cause, self.cut(error.message), FailureDetail::default()),
+                    None => self.failure(error),
+                }
+            }
+        }
+    }
+
+    fn failure(&self, error: TaskError) -> Outcome {
+        match error.then {
+            Then::Snooze(delay) => Outcome::Snoozed(delay),
+            then => failed(FailureKind::Error, self.cut(error.message), then),
+        }
+    }
+
+    fn cut(&self, message: String) -> String {
+        if message.len() <= self.limits.error {
+            message
+        } else {
+            head(&message, self.limits.error).to_owned()
+        }
+    }
+
+    /// The last output is never lost: it is told before the finish, unless the run is lost meanwhile.
+    async fn tell_the_rest(&self, run: &Arc<Run>) {
+        let mut verdicts = run.orders();
+        let telling = async {
+            while tell(&self.store, &self.incarnation, run).await {
+                if !run.telling.output.is_empty() {
+                    tokio::task::yield_now().await;
+                } else {
+                    tokio::time::sleep(TELL_PAUSE).await;
+                }
+            }
+        };
+        tokio::select! {
+            // cancel-safe: what is not answered stays with the run.
+            () = telling => {}
+            _ = judged(&mut verdicts) => {}
+        }
+    }
+}
+
+/// What is said of a run that was ended by a verdict.
+pub(crate) fn judged_outcome(verdict: Verdict, body: &Body) -> Option<Outcome> {
+    match verdict {
+        Verdict::Lost => None,
+        Verdict::HandBack if body.policy.on_lease_expired == OnLeaseExpired::Fail => {
+            let message = "Redis did not answer for too long, and the task must not be started twice";
+            Some(failed(FailureKind::LeaseExpired, message.to_owned(), Then::Fail))
+        }
+        Verdict::HandBack => Some(Outcome::Released),
+    }
+}
+
+pub(crate) fn failed(kind: FailureKind, message: String, then: Then) -> Outcome {
+    let retry = match then {
+        Then::Retry | Then::Snooze(_) => RetryAdvice::Policy,
+        Then::RetryIn(delay) => RetryAdvice::After(delay),
+        Then::Fail => RetryAdvice::Fatal,
+    };
+    Outcome::Failed { kind, message, retry, detail: FailureDetail::default() }
+}
+
+pub(crate) fn stopped(cause: StopCause, message: String, detail: FailureDetail) -> Outcome {
+    if cause == StopCause::Drain { Outcome::Released } else { Outcome::Stopped { cause, message, detail } }
+}
+
+fn rejected(message: String) -> Outcome {
+    failed(FailureKind::Rejected, message, Then::Fail)
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".to_owned())
+}
