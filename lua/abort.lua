@@ -12,15 +12,16 @@
 -- RELIES ON: the answer being decided by the same record that the write changes
 -- REPEATABLE: yes; the same request id only answers
 
-local FIELDS = 5
+local FIELDS, REQUEST_BYTES, BY_BYTES, REASON_BYTES = 5, 64, 256, 1024
 local format = ARGV[1]
 local items, junk = {}, nil
 for at = 2, #ARGV, FIELDS do
-  local item = { id = ARGV[at], request = ARGV[at + 1], by = ARGV[at + 3], reason = ARGV[at + 4] }
-  if not item.reason or item.request == '' then
-    junk = 'items come in groups of 5, the second not empty'
+  local item = { id = ARGV[at], request = ARGV[at + 1], by = string.sub(ARGV[at + 3] or '', 1, BY_BYTES),
+    reason = ARGV[at + 4] and string.sub(ARGV[at + 4], 1, REASON_BYTES) }
+  if not item.reason or item.request == '' or #item.request > REQUEST_BYTES then
+    junk = 'items come in groups of 5, the second 1 to 64 bytes'
   elseif ARGV[at + 2] ~= '' then
-    item.grace = whole(ARGV[at + 2])
+    item.grace = duration(ARGV[at + 2])
     junk = junk or (not item.grace and 'grace') or nil
   end
   items[#items + 1] = item
@@ -34,13 +35,16 @@ if refused then
 end
 
 allowed_first_write()
+said_by_run = false
 
 local function leave_place(id, rec)
   if rec.st == 'scheduled' then
     unindex('scheduled', id)
   else
-    local level, entry = string.match(rec.e, '^(%a+):(.+)$')
-    call('XDEL', Q .. 'ready:' .. level, entry)
+    local level, entry = string.match(rec.e, '^(%a+):(%d+%-%d+)$')
+    if IS_LEVEL[level] then
+      call('XDEL', Q .. 'ready:' .. level, entry)
+    end
   end
 end
 
@@ -75,7 +79,7 @@ local function ask(item, rec)
   end
   index('running', math.min(rec.sp.he, now + B), id)
   save(id, rec)
-  return 'requested', rec.st, int(rec.sp.he), int(rec.sp.at + rec.sp.g)
+  return 'requested', rec.st, int(rec.sp.he), int(rec.sp.he - T - B)
 end
 
 local function abort(item)
@@ -85,6 +89,9 @@ local function abort(item)
   end
   if not rec or ledger.gone[item.id] then
     return 'not_found', '', 0, 0
+  end
+  if rec.ar and rec.ar[1] == item.request then
+    return rec.ar[2] == 'aborted' and 'ended' or 'already', rec.ar[2], 0, 0
   end
   if rec.st == 'queued' or rec.st == 'scheduled' then
     return end_at_once(item, rec)

@@ -9,20 +9,22 @@
 --   woken: 1 if this worker popped the wake marker
 -- DERIVED: Q:ready:<level> Q:task:<id> Q:body:<id> Q:lease:<id> Q:running Q:scheduled Q:token Q:claim:<incarnation>
 --   Q:watch Q:wake Q:done:failed Q:gone Q:totals Q:events
--- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, for the watcher; -1 none or not the watcher), then per
+-- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher), then per
 --   task: id, run, attempt, failures, reclaims, token, begun_ms, stop cause or '', stop hard_end_ms, body}
 -- TAGS: ok stale closed unregistered format wrongtype badargs
 -- RELIES ON: one claim in flight per incarnation and queue; entries leave a ready stream from its head only
 -- REPEATABLE: yes; under the same number the runs of the last answer that still stand, each with a fresh lease
 
-local PROMOTE, REMEMBERED_MS, WATCH_MS, LOWEST_EVERY = 128, 86400000, 4000, 8
+local PROMOTE, REMEMBERED_MS, WATCH_MS, MOST_WATCH_MS, LOWEST_EVERY = 128, 86400000, 4000, 2000, 8
+local LOWEST_FIRST = { 'low', 'normal', 'high', 'again', 'urgent' }
+local NAME_BYTES = 64
 local format, inc, worker = ARGV[1], ARGV[2], ARGV[3]
 local number, want, max_bytes = whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
 local mode, woken = ARGV[7], ARGV[8] == '1'
 
 local refused = open(format)
 if not refused and not (number and want and want <= 1024 and max_bytes and (mode == 'open' or mode == 'closing')
-    and inc ~= '' and worker) then
+    and inc ~= '' and #inc <= NAME_BYTES and #worker <= NAME_BYTES) then
   refused = { 'badargs', 'number, want (at most 1024), max_bytes, mode' }
 end
 refused = refused or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running',
@@ -38,7 +40,7 @@ if type(remembered) == 'table' then
 end
 local readable, last = pcall(cmsgpack.unpack, remembered or '')
 if not remembered then
-  last = { n = 0, runs = {} }
+  last = { n = -1, runs = {} }
 elseif not readable or type(last) ~= 'table' or type(last.n) ~= 'number' or type(last.runs) ~= 'table' then
   return { 'wrongtype', claim_key }
 end
@@ -71,16 +73,20 @@ end
 local function repeat_last()
   for i = 1, #last.runs, 2 do
     local id, run = last.runs[i], last.runs[i + 1]
-    local rec = load(id)
+    local rec = type(id) == 'string' and load(id)
     local body = rec and owns(rec, run, inc) and body_of(id, rec)
     if body then
+      if rec.ml then
+        rec.ml = nil
+        save(id, rec)
+      end
       lease(id, rec, T)
       hand_out(id, rec, body)
     end
   end
 end
 
-if mode == 'closing' or (number == last.n and number > 0) then
+if mode == 'closing' or number == last.n then
   if number == last.n then
     repeat_last()
   end
@@ -92,19 +98,6 @@ if mode == 'closing' or (number == last.n and number > 0) then
   return reply
 end
 
-local function promote()
-  local due = call('ZRANGE', Q .. 'scheduled', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, PROMOTE)
-  for _, id in ipairs(due) do
-    call('ZREM', Q .. 'scheduled', id)
-    local rec = load(id)
-    if rec and rec.st == 'scheduled' then
-      place_queued(id, rec, rec.lv or 'normal')
-      save(id, rec)
-      event(id, 'scheduled', 'queued', rec.n or 0, 'due')
-    end
-  end
-end
-
 local token = tonumber(call('GET', Q .. 'token') or 0)
 local tokens_before = token
 
@@ -113,6 +106,9 @@ local function start(id, rec, run, body)
   enter(rec, 'running')
   rec.run, rec.inc, rec.w, rec.e = run, inc, worker, nil
   rec.n, rec.t, rec.bg = (rec.n or 0) + 1, int(token), now
+  if rec.us then
+    delete_key('note:' .. id)
+  end
   rec.us, rec.lo, rec.pg = nil, nil, nil
   save(id, rec)
   lease(id, rec, T)
@@ -123,9 +119,13 @@ local function start(id, rec, run, body)
   hand_out(id, rec, body)
 end
 
--- One entry of a ready stream: starts its task, or says why it goes.
+-- One entry of a ready stream: starts its task (1), or says why it goes (0); nil: it stays, for a newer release.
 local function take(level, entry, id)
-  local rec, run = load(id), level .. ':' .. entry
+  local rec, newer = load(id)
+  local run = level .. ':' .. entry
+  if newer then
+    return nil
+  end
   if not rec or rec.st ~= 'queued' or rec.e ~= run then
     event(id, 'queued', '', 0, 'dropped: no record is queued under this entry')
     count('dropped')
@@ -144,74 +144,95 @@ local function take(level, entry, id)
   return 0
 end
 
--- Takes up to `most` tasks from the head of a level; the entries seen leave in one trim.
+-- Entries of each level that this call has not seen; where it goes on; whether it has left one behind.
+local unseen, from, left_behind, dropped = {}, {}, {}, 0
+
+local function has_room()
+  return looks > 0 and (#handed == 0 or bytes < max_bytes)
+end
+
+-- Takes up to `most` tasks from the head of a level. What was seen leaves in one trim, or one by one behind an entry
+-- that stays.
 local function take_from(level, most)
-  local started, stream, last_seen = 0, Q .. 'ready:' .. level, nil
-  for _, entry in ipairs(call('XRANGE', stream, '-', '+', 'COUNT', most)) do
-    if #handed > 0 and bytes >= max_bytes then
+  local stream, before, leaving, seen = Q .. 'ready:' .. level, #handed, {}, nil
+  for _, entry in ipairs(call('XRANGE', stream, from[level] or '-', '+', 'COUNT', most)) do
+    if not has_room() then
       break
     end
-    last_seen, looks = entry[1], looks - 1
-    started = started + take(level, last_seen, entry[2][2])
+    seen, looks, unseen[level] = entry[1], looks - 1, unseen[level] - 1
+    if take(level, seen, entry[2][2]) then
+      leaving[#leaving + 1] = seen
+    else
+      left_behind[level] = true
+    end
   end
-  if last_seen then
-    local ms, seq = string.match(last_seen, '^(%d+)%-(%d+)$')
+  if not seen then
+    unseen[level] = 0
+    return 0
+  end
+  from[level] = '(' .. seen
+  if not left_behind[level] then
+    local ms, seq = string.match(seen, '^(%d+)%-(%d+)$')
     call('XTRIM', stream, 'MINID', ms .. '-' .. int(tonumber(seq) + 1))
+  elseif #leaving > 0 then
+    call('XDEL', stream, unpack(leaving))
   end
-  return started, last_seen
+  dropped = dropped + #leaving
+  return (#handed - before) / 2
 end
 
--- Every eighth started task is read lowest level first, so that nothing starves.
 local function take_up_to(most, levels)
   for _, level in ipairs(levels) do
-    local seen = true
-    while most > 0 and seen and looks > 0 and (#handed == 0 or bytes < max_bytes) do
-      local started
-      started, seen = take_from(level, most)
-      most = most - started
+    while most > 0 and unseen[level] > 0 and has_room() do
+      most = most - take_from(level, most)
     end
   end
 end
 
-promote()
-if want > 0 then
-  local started = tonumber(call('HGET', Q .. 'totals', 'started') or 0)
-  local lowest = math.floor((started + want) / LOWEST_EVERY) - math.floor(started / LOWEST_EVERY)
-  if lowest > 0 then
-    take_up_to(lowest, { 'low', 'normal', 'high', 'again', 'urgent' })
-  end
-  take_up_to(want - #handed / 2, LEVELS)
-end
-if token ~= tokens_before then
-  call('SET', Q .. 'token', int(token))
-end
-remember(false)
-
--- Wakes another worker only if more is claimable now; the next due time is told to one idle worker.
 local function claimable()
   for _, level in ipairs(LEVELS) do
-    if call('XLEN', Q .. 'ready:' .. level) > 0 then
+    if unseen[level] > 0 then
       return true
     end
   end
   return false
 end
 
+promote(PROMOTE)
+for _, level in ipairs(LEVELS) do
+  unseen[level] = call('XLEN', Q .. 'ready:' .. level)
+end
+local started = tonumber(call('HGET', Q .. 'totals', 'started') or 0) or 0
+while #handed / 2 < want and claimable() and has_room() do
+  local until_lowest = LOWEST_EVERY - 1 - (started + #handed / 2) % LOWEST_EVERY
+  if until_lowest > 0 then
+    take_up_to(math.min(until_lowest, want - #handed / 2), LEVELS)
+  else
+    take_up_to(1, LOWEST_FIRST)
+  end
+end
+if token ~= tokens_before then
+  call('SET', Q .. 'token', int(token))
+end
+remember(false)
+
+-- The next due time is told to one idle worker. One that has no free slot left hands watching on.
 local function watch()
   local first = call('ZRANGE', Q .. 'scheduled', 0, 0, 'WITHSCORES')
   local holder = call('GET', Q .. 'watch')
   if #handed / 2 >= want then
     if holder == inc then
       call('DEL', Q .. 'watch')
-      ledger.wake = ledger.wake or first[1] ~= nil
     end
+    ledger.wake = ledger.wake or ((holder == inc or woken) and first[1] ~= nil)
   elseif woken or not holder or holder == inc then
     call('SET', Q .. 'watch', inc, 'PX', WATCH_MS)
-    reply[4] = first[2] and math.max(0, tonumber(first[2]) - now) or -1
+    reply[4] = first[2] and math.max(0, math.min(tonumber(first[2]) - now, MOST_WATCH_MS)) or -1
   end
 end
 
-ledger.wake = claimable() or (woken and want == 0)
+-- Wakes another worker only if more is claimable now, and by this release: looking in vain again helps nobody.
+ledger.wake = (claimable() and (looks > 0 or dropped > 0)) or (woken and want == 0)
 watch()
 commit()
 return reply

@@ -25,7 +25,11 @@ local function clean(state)
     limit)
   for _, id in ipairs(old) do
     local rec = load(id)
-    if rec and rec.st == state then
+    if rec and rec.st == state and rec.z and now - rec.z <= retention[state] then
+      -- It ended later than the index says.
+      odd = odd + 1
+      index('done:' .. state, rec.z, id)
+    elseif rec and rec.st == state then
       unindex('done:' .. state, id)
       discard(id, rec)
       event(id, state, '', rec.n or 0, 'retention')

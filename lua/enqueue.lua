@@ -15,18 +15,21 @@
 -- RELIES ON: the first write being one that a full Redis denies, so that it fails whole
 -- REPEATABLE: yes; the same id and digest answers `exists` with the state as it is, `gone` after its removal
 
-local FIELDS = 6
+local FIELDS, ID_BYTES, LATEST_MS = 6, 64, 253402300799000
 local format = ARGV[1]
 local items, junk = {}, nil
 for at = 2, #ARGV, FIELDS do
-  local sign, ms = string.match(ARGV[at + 3] or '', '^([+@]?)(%d*)$')
+  local when = ARGV[at + 3]
+  local sign, ms = string.match(when or '', '^([+@])(%d+)$')
   local item = { id = ARGV[at], digest = ARGV[at + 1], level = ARGV[at + 2], policy = ARGV[at + 4],
-    body = ARGV[at + 5], sign = sign, ms = whole(ms ~= '' and ms or 0) }
-  if not item.body or item.id == '' then
+    body = ARGV[at + 5], sign = sign, ms = whole(ms) }
+  if not item.body or item.body == '' or item.digest == '' then
     junk = 'items come in groups of 6'
+  elseif item.id == '' or #item.id > ID_BYTES then
+    junk = 'id'
   elseif not IS_LEVEL[item.level] or item.level == 'again' then
     junk = 'level'
-  elseif not item.ms or (item.sign == '') ~= (ARGV[at + 3] == '') then
+  elseif when ~= '' and not (item.ms and item.ms <= LATEST_MS) then
     junk = 'when'
   elseif item.policy ~= '' then
     item.policy = valid_policy(item.policy)

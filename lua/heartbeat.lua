@@ -53,8 +53,12 @@ local function beat(id, rec)
   local sp = rec.sp
   if not sp then
     lease(id, rec, T)
-  elseif may_renew(rec) then
-    lease(id, rec, math.max(1, math.min(T, sp.he - now)))
+  else
+    local ends = sp.he
+    if may_renew(rec) then
+      lease(id, rec, math.max(1, math.min(T, sp.he - now)))
+    end
+    changed = changed or sp.he ~= ends
   end
   if changed then
     save(id, rec)

@@ -9,7 +9,7 @@
 -- REPEATABLE: yes; a queue that exists keeps its settings and answers them
 
 local format, lease_ms = ARGV[1], whole(ARGV[2], 1)
-local keep = { whole(ARGV[3]), whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6]) }
+local completed, failed, timed_out, aborted = whole(ARGV[3]), whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
 
 local refused = open(format)
 if refused and refused[1] ~= 'unregistered' then
@@ -18,7 +18,8 @@ end
 if not refused then
   return { 'ok', T, 0 }
 end
-if not lease_ms or lease_ms < 1000 or lease_ms > 600000 or #keep ~= 4 then
+if not lease_ms or lease_ms < 1000 or lease_ms > 600000
+  or not (completed and failed and timed_out and aborted) then
   return { 'badargs', 'lease_ms must be 1000 to 600000, retention a whole number of ms' }
 end
 local wrong = wrong_type('pulse')
@@ -27,7 +28,7 @@ if wrong then
 end
 
 read_clock(nil)
-call('HSET', CONFIG, 'v', FORMAT, 'lease_ms', int(lease_ms), 'retain_completed', int(keep[1]), 'retain_failed',
-  int(keep[2]), 'retain_timed_out', int(keep[3]), 'retain_aborted', int(keep[4]))
+call('HSET', CONFIG, 'v', FORMAT, 'lease_ms', int(lease_ms), 'retain_completed', int(completed),
+  'retain_failed', int(failed), 'retain_timed_out', int(timed_out), 'retain_aborted', int(aborted))
 call('HSETNX', Q .. 'pulse', 'last', int(now))
 return { 'ok', lease_ms, 1 }

@@ -31,6 +31,7 @@ local function queue_again(id, rec)
   local rev = rec.rev
   place_queued(id, rec, rec.lv or 'normal')
   rec.rr, rec.f, rec.c = rev, 0, 0
+  rec.ar = rec.sp and rec.sp.rq and { rec.sp.rq, from } or rec.ar
   rec.z, rec.fk, rec.sp, rec.o, rec.un, rec.pg, rec.us = nil, nil, nil, nil, nil, nil, nil
   save(id, rec)
   unindex('done:' .. from, id)

@@ -12,7 +12,7 @@
 -- RELIES ON: the watch clock of lib/pulse.lua; doubt or an error is never evidence
 -- REPEATABLE: yes; each look decides by the record as it stands
 
-local EVENTS_MS, GONE_MS, FORGET = 604800000, 60000, 256
+local EVENTS_MS, FORGET = 604800000, 4096
 local format, limit = ARGV[1], whole(ARGV[2], 1)
 
 local refused = open(format) or ((not limit or limit > 256) and { 'badargs', 'limit must be 1 to 256' })
@@ -23,6 +23,7 @@ if refused then
 end
 
 allowed_first_write()
+said_by_run = false
 local pulse = read_pulse()
 local gap = advance(pulse)
 local seen = { looked = 0, suspected = 0, reclaimed = 0, ended = 0, stopped = 0, promoted = 0, odd = 0 }
@@ -105,21 +106,8 @@ for _, id in ipairs(due) do
   end
 end
 
-local ripe = call('ZRANGE', Q .. 'scheduled', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
-for _, id in ipairs(ripe) do
-  local rec = load(id)
-  if rec and rec.st == 'scheduled' then
-    place_queued(id, rec, rec.lv or 'normal')
-    save(id, rec)
-    event(id, 'scheduled', 'queued', rec.n or 0, 'due')
-    saw('promoted')
-  elseif rec ~= false then
-    saw('odd')
-  end
-  if rec ~= false then
-    call('ZREM', Q .. 'scheduled', id)
-  end
-end
+local ripe, promoted, odd = promote(limit)
+seen.promoted, seen.odd = promoted, seen.odd + odd
 
 -- Impossible scores: further ahead than any look can be.
 for _, id in ipairs(call('ZRANGE', Q .. 'running', '(' .. int(now + T + B), '+inf', 'BYSCORE', 'LIMIT', 0, limit)) do
@@ -128,11 +116,11 @@ end
 
 call('HSET', Q .. 'pulse', 'last', int(now), 'gap', int(pulse.gap), 'gap_at', int(pulse.gap_at), 'watch',
   int(pulse.watch))
-local old = call('ZRANGE', Q .. 'gone', '-inf', int(now - GONE_MS), 'BYSCORE', 'LIMIT', 0, FORGET)
-if #old > 0 then
-  call('ZREM', Q .. 'gone', unpack(old))
+local old = math.min(FORGET, call('ZCOUNT', Q .. 'gone', '-inf', int(now - GONE_MS)))
+if old > 0 then
+  call('ZREMRANGEBYRANK', Q .. 'gone', 0, old - 1)
 end
-call('XTRIM', Q .. 'events', 'MINID', '~', int(now - EVENTS_MS))
+call('XTRIM', Q .. 'events', 'MINID', '~', int(math.max(0, now - EVENTS_MS)))
 commit()
 
 local next_look = math.min(1000, math.floor(B / 2))
@@ -141,4 +129,4 @@ if first[2] then
   next_look = math.max(0, math.min(next_look, tonumber(first[2]) - now))
 end
 return { 'ok', now, seen.looked, seen.suspected, seen.reclaimed, seen.ended, seen.stopped, seen.promoted,
-  gap and 1 or 0, seen.odd, next_look, (#due == limit or #ripe == limit) and 1 or 0 }
+  gap and 1 or 0, seen.odd, next_look, (#due == limit or ripe == limit or old == FORGET) and 1 or 0 }

@@ -13,7 +13,7 @@
 -- RELIES ON: log text being the first write of its call, so that a full Redis refuses it whole
 -- REPEATABLE: yes; a number (log: an end offset) not above the last one is answered and writes nothing
 
-local HEAD_BYTES, LOG_BYTES, DROPPED_AT_ONCE = 65536, 1048576, 64
+local HEAD_BYTES, LOG_BYTES, PAGE, PAGES, NOTE_BYTES = 65536, 1048576, 128, 32, 1024
 local FIELDS = 5
 local format, inc, kind = ARGV[1], ARGV[2], ARGV[3]
 local items, junk = {}, nil
@@ -44,7 +44,7 @@ local function progress(item, rec)
   end
   rec.us, rec.pg = item.number, tonumber(item.value) or rec.pg
   if item.text ~= '' then
-    call('SET', Q .. 'note:' .. item.id, item.text)
+    call('SET', Q .. 'note:' .. item.id, string.sub(item.text, 1, NOTE_BYTES))
   end
   save(item.id, rec)
 end
@@ -52,32 +52,47 @@ end
 -- Keeps the first HEAD_BYTES and the newest; what is dropped shows as a gap between offsets.
 local function drop_middle(rec, log)
   local after = rec.lh and '(' .. rec.lh or '-'
-  for _, entry in ipairs(call('XRANGE', log, after, '+', 'COUNT', DROPPED_AT_ONCE)) do
-    if rec.lb <= LOG_BYTES then
+  for _ = 1, PAGES do
+    local old = {}
+    for _, entry in ipairs(call('XRANGE', log, after, '+', 'COUNT', PAGE)) do
+      if rec.lb <= LOG_BYTES then
+        break
+      end
+      old[#old + 1] = entry[1]
+      rec.lb = rec.lb - #(entry[2][8] or '')
+    end
+    if #old == 0 then
       return
     end
-    call('XDEL', log, entry[1])
-    rec.lb = rec.lb - #entry[2][8]
+    call('XDEL', log, unpack(old))
   end
 end
 
 local function append(item, rec)
-  local ends = item.number + #item.text
-  if ends <= (rec.lo or 0) then
+  local offset, text = item.number, item.text
+  local known = math.max(0, (rec.lo or 0) - offset)
+  if known >= #text then
     return
   end
   local log = Q .. 'log:' .. item.id
-  if call('TYPE', log).ok ~= 'stream' then
-    if call('EXISTS', log) == 1 then
-      return
-    end
+  local found = call('TYPE', log).ok
+  if found ~= 'stream' and found ~= 'none' then
+    return
   end
-  local entry = call('XADD', log, '*', 'n', rec.n, 'o', int(item.number), 's', item.value, 't', item.text)
-  rec.lo = ends
-  rec.lb = (rec.lb or 0) + #item.text
-  if rec.lb <= HEAD_BYTES then
-    rec.lh = entry
+  local function write(first, last)
+    local piece = string.sub(text, first, last)
+    local entry = call('XADD', log, '*', 'n', rec.n, 'o', int(offset + first - 1), 's', item.value, 't', piece)
+    rec.lb = (rec.lb or 0) + #piece
+    rec.lh = rec.lb <= HEAD_BYTES and entry or rec.lh
   end
+  -- Cut at the end of the head, so that the head is kept to its last byte.
+  local cut = known + HEAD_BYTES - (rec.lb or 0)
+  if cut > known and cut < #text then
+    write(known + 1, cut)
+    known = cut
+  end
+  write(known + 1, #text)
+  rec.lo = offset + #text
   if rec.lb > LOG_BYTES then
     drop_middle(rec, log)
   end

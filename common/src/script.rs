@@ -36,7 +36,9 @@ impl ScriptSpec {
 }
 
 /// Libraries of scripts that change tasks.
-const FULL: &[&str] = &["base", "record", "policy", "lease", "ledger", "place", "stop", "pulse", "outcome"];
+const FULL: &[&str] = &[
+    "base", "record", "policy", "lease", "ledger", "place", "promote", "stop", "pulse", "outcome", "reclaim",
+];
 /// Libraries of scripts that only look.
 const LOOK: &[&str] = &["base", "record"];
 
@@ -120,6 +122,8 @@ fn lib(name: &str) -> &'static str {
         "stop" => include_str!("../../lua/lib/stop.lua"),
         "pulse" => include_str!("../../lua/lib/pulse.lua"),
         "outcome" => include_str!("../../lua/lib/outcome.lua"),
+        "promote" => include_str!("../../lua/lib/promote.lua"),
+        "reclaim" => include_str!("../../lua/lib/reclaim.lua"),
         _ => "",
     }
 }

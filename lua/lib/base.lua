@@ -4,6 +4,7 @@
 -- answers TRYAGAIN before the script starts instead of tearing it midway. All other keys are derived.
 
 local FORMAT = 1
+local MOST_MS = 315360000000
 local CONFIG, NEVER = KEYS[1], KEYS[2]
 local Q = string.sub(CONFIG, 1, -#'config' - 1)
 local call, pcall_redis = redis.call, redis.pcall
@@ -22,20 +23,23 @@ local function int(n)
   return string.format('%.0f', n)
 end
 
--- A whole number of at least `least` in an argument, or nil.
+-- A whole number of at least `least`, written in digits alone, or nil.
 local function whole(text, least)
-  local n = tonumber(text)
-  if n and n == math.floor(n) and n >= (least or 0) and n < 9007199254740992 then
-    return n
-  end
-  return nil
+  local n = type(text) == 'string' and string.find(text, '^%d+$') and tonumber(text)
+  return n and n >= (least or 0) and n < 9007199254740992 and n or nil
+end
+
+-- A duration in an argument, at most ten years, or nil.
+local function duration(text)
+  local ms = whole(text)
+  return ms and math.min(ms, MOST_MS)
 end
 
 -- Tests drive the clock through the config's `clock` field; then leases carry their expiry as a value.
 local function read_clock(clock)
   if clock then
     driven = true
-    now, micros = tonumber(clock), 0
+    now, micros = whole(clock), 0
   else
     local time = call('TIME')
     micros = tonumber(time[2])
@@ -58,11 +62,13 @@ local function open(format)
   if tonumber(c[1]) ~= FORMAT then
     return { 'format', c[1] }
   end
-  T = tonumber(c[2])
-  B = math.floor(T / 3)
   read_clock(c[3])
-  retention = { completed = tonumber(c[4]), failed = tonumber(c[5]), timed_out = tonumber(c[6]),
-    aborted = tonumber(c[7]) }
+  T = whole(c[2], 3)
+  retention = { completed = whole(c[4]), failed = whole(c[5]), timed_out = whole(c[6]), aborted = whole(c[7]) }
+  if not (T and now and retention.completed and retention.failed and retention.timed_out and retention.aborted) then
+    return { 'wrongtype', CONFIG }
+  end
+  B = math.floor(T / 3)
   return nil
 end
 

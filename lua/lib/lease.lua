@@ -23,7 +23,12 @@ local function lease_left(id, rec)
   end
   if driven then
     local whose, expiry = string.match(held, '^(.*) (%d+)$')
-    return whose == fence(rec) and math.max(0, tonumber(expiry) - now) or 0
+    local left = whose == fence(rec) and math.max(0, tonumber(expiry) - now) or 0
+    if left > T + B then
+      lease(id, rec, T)
+      return T
+    end
+    return left
   end
   if held ~= fence(rec) then
     return 0

@@ -42,12 +42,18 @@ local function in_slices(items, size, write)
   end
 end
 
+-- By pcall: a counter that holds no number must not stop a script midway.
+local function add_to_total(name, by)
+  local sum = pcall_redis('HINCRBY', Q .. 'totals', name, by)
+  return type(sum) == 'number' and sum or by
+end
+
 local function write_events()
   local total = #ledger.moves
   if total == 0 then
     return
   end
-  local number = call('HINCRBY', Q .. 'totals', 'transitions', total)
+  local number = add_to_total('transitions', total)
   for first = 1, total, MOVES_PER_ENTRY do
     local last = math.min(first + MOVES_PER_ENTRY - 1, total)
     local packed = cmsgpack.pack({ unpack(ledger.moves, first, last) })
@@ -66,7 +72,7 @@ local function commit()
   end
   in_slices(ledger.del, 1000, function(...) call('UNLINK', ...) end)
   for name, by in pairs(ledger.totals) do
-    call('HINCRBY', Q .. 'totals', name, by)
+    add_to_total(name, by)
   end
   write_events()
   if ledger.wake then

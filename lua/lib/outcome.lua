@@ -3,11 +3,15 @@
 
 local ERRORS_KEPT = 25
 local ERROR_BYTES = 4096
+local DETAIL_BYTES = 1024
 local UNKNOWN_NAME_MS = 300000
+
+-- False in `sweep` and `abort`, which end runs that cannot say so: these are told `lost` if they come back.
+local said_by_run = true
 
 -- Takes a run off a task: what it leaves behind is `rec.le`, for repeats of its finish and heartbeat.
 local function leave_run(id, rec, from, attempt, why)
-  rec.le = { rec.run, rec.inc, rec.st }
+  rec.le = { rec.run, rec.inc, said_by_run and rec.st or 'lost' }
   rec.run, rec.inc, rec.ml = nil, nil, nil
   unindex('running', id)
   delete_key('lease:' .. id)
@@ -17,9 +21,10 @@ end
 
 local function note_failure(id, rec, failure)
   local entry = cmsgpack.pack({ k = failure.kind, m = string.sub(failure.message or '', 1, ERROR_BYTES), n = rec.n,
-    w = rec.w, at = now, x = failure.detail })
+    w = rec.w, at = now, x = failure.detail and #failure.detail <= DETAIL_BYTES and failure.detail or nil })
   local errors = Q .. 'errors:' .. id
-  if call('TYPE', errors).ok ~= 'list' then
+  local found = call('TYPE', errors).ok
+  if found ~= 'list' and found ~= 'none' then
     call('DEL', errors)
   end
   call('RPUSH', errors, entry)
@@ -54,7 +59,7 @@ local function end_failed(id, rec, failure)
   leave_run(id, rec, from, rec.n, failure.kind)
 end
 
--- The next attempt after `delay` ms, at `level` when it is due.
+-- The next attempt after `delay` ms, then at its own level; at `level` if at once.
 local function again_after(id, rec, delay, level, why)
   local from, attempt = rec.st, rec.n
   rec.sp = nil
@@ -62,7 +67,6 @@ local function again_after(id, rec, delay, level, why)
     rec.un = nil
   end
   if delay > 0 then
-    rec.lv = level
     place_scheduled(id, rec, now + delay)
   else
     place_queued(id, rec, level)
@@ -100,7 +104,8 @@ local function end_unknown(id, rec, name)
   again_after(id, rec, delay, rec.lv or 'normal', 'unknown_name')
 end
 
--- The run is over without having said so: it was killed, or its owner is dead.
+-- The run was stopped: it says so, or nobody waits for it any longer. Where nobody can tell whether it has really
+-- ended, a task that must not be started twice is not.
 local function end_stopped(id, rec, failure)
   local cause = rec.sp and rec.sp.c or failure.cause
   if rec.st == 'aborting' or cause == 'abort' then
@@ -108,29 +113,8 @@ local function end_stopped(id, rec, failure)
   end
   if cause == 'run_timeout' then
     failure.kind = 'run_timeout'
-    failure.fatal = false
+    failure.fatal = not said_by_run and policy_of(rec)[6] == 0
     return end_with_failure(id, rec, failure)
   end
   return release(id, rec)
-end
-
--- The owner is dead: two looks found no lease. A bound that had passed, or an abort, decides instead.
-local function reclaim(id, rec)
-  count('reclaimed')
-  if rec.sp or past_run_timeout(rec) then
-    local message = 'the run passed its bound and its worker was gone'
-    return end_stopped(id, rec, { kind = 'lease_expired', cause = 'run_timeout', message = message })
-  end
-  rec.c = (rec.c or 0) + 1
-  local p = policy_of(rec)
-  local message = 'the lease of worker ' .. tostring(rec.w) .. ' expired'
-  if p[6] == 0 then
-    return end_failed(id, rec, { kind = 'lease_expired', message = message .. '; the task must not be started twice' })
-  end
-  if rec.c > p[5] then
-    return end_failed(id, rec, { kind = 'lease_expired', message = message .. '; the task lost its worker '
-      .. int(rec.c) .. ' times (max_reclaims ' .. int(p[5]) .. ')' })
-  end
-  note_failure(id, rec, { kind = 'lease_expired', message = message })
-  again_after(id, rec, 0, 'again', 'lease_expired')
 end

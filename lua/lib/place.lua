@@ -27,7 +27,7 @@ local function discard(id, rec)
     delete_key(prefix .. id)
   end
   ledger.gone[id] = true
-  if not rec.z or now - rec.z < 60000 then
+  if not rec.z or now - rec.z < GONE_MS then
     index('gone', now, id)
   end
   count('gone')

@@ -26,6 +26,9 @@ end
 -- call, so it is seeded from the microsecond and the id.
 local function backoff(id, rec)
   local p = policy_of(rec)
+  if p[2] == 0 then
+    return 0
+  end
   local ceiling = math.min(p[3], p[2] * math.pow(math.max(p[4], 1), math.min(rec.f - 1, 1000)))
   local seed = micros + rec.f
   for i = 1, #id do

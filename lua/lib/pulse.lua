@@ -3,8 +3,7 @@
 
 local function read_pulse()
   local p = call('HMGET', Q .. 'pulse', 'last', 'gap', 'gap_at', 'watch')
-  return { last = tonumber(p[1]) or now, gap = tonumber(p[2]) or -1e15, gap_at = tonumber(p[3]) or 0,
-    watch = tonumber(p[4]) or 0 }
+  return { last = whole(p[1]) or now, gap = whole(p[2]) or -1e15, gap_at = whole(p[3]) or 0, watch = whole(p[4]) or 0 }
 end
 
 local function longest_step()

@@ -9,15 +9,15 @@ end
 local function request_stop(id, rec, cause, grace, by, reason)
   local ends = hard_end(now, grace)
   local was = rec.sp
-  if was then
-    ends = math.min(ends, was.he)
+  if was and was.he < ends then
+    ends, grace = was.he, math.max(0, was.he - T - B - now)
   end
   if not was or (cause == 'abort' and was.c ~= 'abort') then
     rec.sp = { c = cause, at = now, g = grace, he = ends, by = by, rs = reason, ec = was and was.c or nil }
     event(id, rec.st, cause == 'abort' and 'aborting' or rec.st, rec.n, cause)
     publish('stops', id .. ' ' .. rec.run)
   elseif ends < was.he then
-    was.he, was.g = ends, math.min(grace, was.g)
+    was.he, was.g = ends, math.max(0, ends - T - B - was.at)
     publish('stops', id .. ' ' .. rec.run)
   end
 end

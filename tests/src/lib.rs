@@ -12,6 +12,7 @@
 //! - [`effects`]: the append-only file that tells which attempts really ran, and when
 //! - [`mod@eventually`]: polling with a deadline; the only place where a test may sleep
 //! - [`checks`]: keys left behind
+//! - [`queue`]: a queue whose clock the test drives, and the check of its invariants
 //! - [`scale`]: a tenth of a case's loops in `make test`, all of them in `make cases`
 //!
 //! Everything is dropped clean: servers, child processes and their descendants are killed with the value.
@@ -23,6 +24,7 @@ pub mod monitor;
 pub mod process;
 pub mod procfs;
 pub mod proxy;
+pub mod queue;
 pub mod redis_server;
 mod resp;
 pub mod scale;

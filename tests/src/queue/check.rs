@@ -1,0 +1,163 @@
+//! State and place agree, and the counts add up: section 8 of the design, read from the keys themselves.
+
+use std::collections::BTreeSet;
+
+use leasehold_common::keys::LEVELS;
+use leasehold_common::name::TaskId;
+use leasehold_common::state::TaskState;
+use leasehold_common::store::Places;
+use serde::Deserialize;
+
+use super::Queue;
+
+/// One row of `Q:events`: a transition, a mark (`from` and `to` are the same) or a removal (`to` is empty).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Move {
+    /// The task.
+    pub id: String,
+    /// The state before, empty for a new task.
+    pub from: String,
+    /// The state after.
+    pub to: String,
+    /// The attempt.
+    pub attempt: f64,
+    /// Why, or by whom.
+    #[serde(with = "serde_bytes")]
+    pub why: Vec<u8>,
+}
+
+impl Queue {
+    /// All events, entry by entry.
+    pub fn events(&self) -> Vec<Vec<Move>> {
+        let entries: Vec<(String, Vec<Vec<u8>>)> = self.redis(&["XRANGE", &self.key("events"), "-", "+"]);
+        let packed = entries.iter().map(|(_, fields)| &fields[5]);
+        packed.map(|bytes| rmp_serde::from_slice(bytes).expect("events can be read")).collect()
+    }
+
+    /// The events of one task, as `from>to`.
+    pub fn moves(&self, task: &str) -> Vec<String> {
+        let all = self.events().into_iter().flatten().filter(|m| m.id == task);
+        all.map(|m| format!("{}>{}", m.from, m.to)).collect()
+    }
+}
+
+/// What is wrong with a queue; empty when nothing is.
+pub async fn breaches(queue: &Queue) -> Vec<String> {
+    let mut found = Vec::new();
+    let all: Vec<String> = queue.redis(&["KEYS", &format!("{}*", queue.keys().prefix())]);
+    let ids = known_ids(queue, &all);
+    let mut tally = Tally::default();
+    let ids: Vec<TaskId> = ids.iter().filter_map(|id| TaskId::new(id.as_str()).ok()).collect();
+    let chunks: Vec<&[TaskId]> = if ids.is_empty() { vec![&[]] } else { ids.chunks(100).collect() };
+    let mut facts = None;
+    for chunk in chunks {
+        let look = queue.store.inspect(&queue.name, chunk).await.expect("inspect").expect("registered");
+        for places in &look.tasks {
+            judge(places, &mut tally, &mut found);
+        }
+        facts = Some(look.facts);
+    }
+    let facts = facts.expect("one look");
+    let mut equal = |what: &str, one: i64, other: i64| {
+        if one != other {
+            found.push(format!("{what}: {one} is not {other}"));
+        }
+    };
+    equal("entries of the ready streams = queued", facts.queued(), tally.queued);
+    equal("Q:running = running + aborting", facts.number("running"), tally.running);
+    equal("Q:scheduled = scheduled", facts.number("scheduled"), tally.scheduled);
+    equal("done indexes = ended", facts.ended(), tally.ended);
+    let live = tally.queued + tally.running + tally.scheduled;
+    let accounted = live + tally.ended + facts.total("gone");
+    equal("enqueued = live + ended + gone", facts.total("enqueued"), accounted);
+    equal("Q:never", facts.number("never"), 0);
+    found.extend(facts.wrong_types.iter().map(|key| format!("{key} has a wrong type")));
+    found.extend(illegal_moves(queue));
+    found
+}
+
+/// Ids named anywhere.
+fn known_ids(queue: &Queue, keys: &[String]) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    let owned = queue.keys();
+    for key in keys {
+        let suffix = owned.suffix_of(key).expect("a key of the queue");
+        let Some((part, rest)) = suffix.split_once(':') else { continue };
+        if !matches!(part, "ready" | "done" | "claim") {
+            ids.insert(rest.to_owned());
+        }
+    }
+    let done = TaskState::ALL.iter().filter(|s| s.is_terminal()).map(|s| format!("done:{s}"));
+    for zset in done.chain(["running".to_owned(), "scheduled".to_owned()]) {
+        ids.extend(queue.redis::<Vec<String>>(&["ZRANGE", &queue.key(&zset), "0", "-1"]));
+    }
+    for level in LEVELS {
+        let stream = queue.key(&format!("ready:{level}"));
+        let entries: Vec<(String, Vec<String>)> = queue.redis(&["XRANGE", &stream, "-", "+"]);
+        ids.extend(entries.into_iter().map(|(_, fields)| fields[1].clone()));
+    }
+    ids
+}
+
+#[derive(Default)]
+struct Tally {
+    queued: i64,
+    running: i64,
+    scheduled: i64,
+    ended: i64,
+}
+
+fn judge(places: &Places, tally: &mut Tally, found: &mut Vec<String>) {
+    let id = &places.id;
+    let record = match &places.record {
+        Some(Ok(record)) => record,
+        Some(Err(e)) => return found.push(format!("{id}: {e}")),
+        None => return found.push(format!("{id}: keys or places without a record: {places:?}")),
+    };
+    let state = record.state;
+    let mut must = |what: &str, fact: bool, wanted: bool| {
+        if fact != wanted {
+            found.push(format!("{id} is {state}: {what} is {fact}"));
+        }
+    };
+    must("in Q:running", places.running.is_some(), state.has_run());
+    must("in Q:scheduled", places.scheduled.is_some(), state == TaskState::Scheduled);
+    must("its entry", places.entry, state == TaskState::Queued);
+    must("in the index of its end", places.done == [state], state.is_terminal());
+    must("in an index of ended tasks", places.done.is_empty(), !state.is_terminal());
+    must("owned", record.incarnation.is_some(), state.has_run());
+    must("remembered as gone", places.gone, false);
+    if let Some(lease) = &places.lease {
+        let fence = (record.run.as_ref(), record.incarnation.as_ref());
+        let names = matches!(fence, (Some(run), Some(inc)) if lease.starts_with(&format!("{run} {inc}")));
+        must("a lease of its fence", names, true);
+    }
+    match state {
+        TaskState::Queued => tally.queued += 1,
+        TaskState::Running | TaskState::Aborting => tally.running += 1,
+        TaskState::Scheduled => tally.scheduled += 1,
+        _ => tally.ended += 1,
+    }
+}
+
+fn illegal_moves(queue: &Queue) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in queue.events() {
+        if entry.is_empty() || entry.len() > 50 {
+            found.push(format!("an event entry of {} transitions", entry.len()));
+        }
+        for step in entry {
+            let (from, to) = (step.from.parse::<TaskState>().ok(), step.to.parse::<TaskState>().ok());
+            let legal = match (from, to) {
+                (Some(from), Some(to)) => from == to || from.can_transition_to(to),
+                (None, Some(to)) => matches!(to, TaskState::Queued | TaskState::Scheduled),
+                (Some(_), None) => step.to.is_empty(),
+                (None, None) => false,
+            };
+            if !legal {
+                found.push(format!("an illegal transition {step:?}"));
+            }
+        }
+    }
+    found
+}
