@@ -20,6 +20,9 @@ use crate::telling::Teller;
 /// A guard that is down is being started again: the task comes back soon, at no cost.
 const GUARD_DOWN_SNOOZE: Duration = Duration::from_secs(2);
 
+/// Before a start is tried again whose lease ran out.
+const LEASE_OVER_PAUSE: Duration = Duration::from_millis(100);
+
 /// Runs commands.
 #[derive(Debug)]
 pub(crate) struct Commands {
@@ -48,8 +51,7 @@ impl Commands {
             Err(error) => return Some(failed(FailureKind::Rejected, error.to_string(), Then::Fail)),
         };
         let mut verdicts = run.orders();
-        let starting =
-            gated(run.orders(), start(&self.guard, self.launch(run, payload, body, worker, teller)));
+        let starting = self.start(run, &payload, body, worker, teller);
         let command = tokio::select! {
             biased;
             // cancel-safe: dropping a start ends what was started.
@@ -64,6 +66,24 @@ impl Commands {
         };
         run.set_control(&command.control());
         self.until_over(run, body, command).await
+    }
+
+    /// Starts it once the run may go on: a lease that runs out meanwhile is waited for, not a failure.
+    async fn start(
+        &self,
+        run: &Arc<Run>,
+        payload: &ExecPayload,
+        body: &Body,
+        worker: &WorkerName,
+        teller: &Teller,
+    ) -> Result<RunningCommand, StartError> {
+        loop {
+            let launch = self.launch(run, payload.clone(), body, worker, teller);
+            match gated(run.orders(), start(&self.guard, launch)).await {
+                Err(StartError::LeaseOver) => tokio::time::sleep(LEASE_OVER_PAUSE).await,
+                started => return started,
+            }
+        }
     }
 
     async fn until_over(&self, run: &Arc<Run>, body: &Body, mut command: RunningCommand) -> Option<Outcome> {
