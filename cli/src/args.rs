@@ -1,0 +1,158 @@
+//! The command line: what there is to say, and how a wrong word is told.
+
+pub(crate) mod task_flags;
+pub(crate) mod values;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use leasehold_common::name::Namespace;
+use leasehold_common::text::printable;
+
+use crate::commands::{config, doctor, enqueue, exec, queue, task, workers};
+use crate::exit::{self, Exit};
+use crate::output;
+
+/// A distributed job queue on Redis for work that must not get lost, stuck or doubled.
+///
+/// Data goes to stdout, everything else to stderr. Settings: flags beat the environment, which beats
+/// ./leasehold.toml (or the file that LEASEHOLD_CONFIG names), which beats the defaults: `leasehold config show`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "leasehold",
+    bin_name = "leasehold",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 110,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Globals {
+    /// Redis to use [default: LEASEHOLD_REDIS_URL, REDIS_URL, leasehold.toml, the dev server of
+    /// ./.leasehold, redis://127.0.0.1:6379]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) redis_url: Option<String>,
+    /// First part of every key: 1 to 64 characters of A-Z a-z 0-9 . _ - [default: lh]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) namespace: Option<Namespace>,
+    /// Tell results as JSON on stdout (and an error as JSON on stderr)
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// How logs on stderr are written [default: text]
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+    /// More on stderr; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+    /// Only warnings and errors on stderr
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON document a line.
+    Json,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Hand a task to the queue, for a handler in a worker of yours; prints its id
+    Enqueue(enqueue::EnqueueArgs),
+    /// Run a command as a task; prints its id, or follows it with --wait
+    Exec(Box<exec::ExecArgs>),
+    /// Look at tasks, wait for them, abort them, run them again
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    /// Look at queues
+    #[command(subcommand)]
+    Queue(queue::QueueCommand),
+    /// List the workers that live
+    Workers(workers::WorkersArgs),
+    /// Check every invariant on the live system: 0 when clean, 1 on a breach
+    Doctor(doctor::DoctorArgs),
+    /// Show the settings and where each comes from
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+}
+
+/// Reads the command line of this process, or says why not; the code is then to be exited with.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Exit> {
+    command()
+        .try_get_matches_from(arguments)
+        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
+        .map_err(|error| tell(error))
+}
+
+/// The definition, with what holds everywhere: a value may begin with `-`, so that a wrong one reaches its own
+/// check; every help ends with the exit codes and units.
+fn command() -> clap::Command {
+    fn tuned(command: clap::Command) -> clap::Command {
+        command
+            .mut_args(|arg| {
+                let option = !arg.is_positional() && arg.get_action().takes_values();
+                if option { arg.allow_hyphen_values(true) } else { arg }
+            })
+            .after_help(exit::HELP)
+            .mut_subcommands(tuned)
+    }
+    tuned(Cli::command())
+}
+
+/// Prints what clap has to say: help on stdout, errors on stderr, nothing in them as it was typed.
+fn tell(mut error: clap::Error) -> Exit {
+    let kinds: Vec<ContextKind> = error.context().map(|(kind, _)| kind).collect();
+    for kind in kinds {
+        let safe = match error.get(kind) {
+            Some(ContextValue::String(text)) => ContextValue::String(short(text)),
+            Some(ContextValue::Strings(texts)) => {
+                ContextValue::Strings(texts.iter().map(|text| short(text)).collect())
+            }
+            _ => continue,
+        };
+        error.insert(kind, safe);
+    }
+    let to_stdout = !error.use_stderr();
+    let colour = std::env::var_os("NO_COLOR").is_none()
+        && if to_stdout { io::stdout().is_terminal() } else { io::stderr().is_terminal() };
+    let text = error.render();
+    output::rendered(&if colour { text.ansi().to_string() } else { text.to_string() }, to_stdout);
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
+        _ => Exit::Usage,
+    }
+}
+
+/// A typed value as a message may quote it.
+fn short(text: &str) -> String {
+    let mut chars = text.chars();
+    let head: String = chars.by_ref().take(80).collect();
+    printable(&if chars.next().is_some() { format!("{head}..") } else { head })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,92 @@
+//! Flags that `enqueue` and `exec` share: id, time, bounds, owner, headers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold_producer::{OnLeaseExpired, Owner, Policy, Priority, QueueName, Spec, TaskId, When};
+
+use super::values::{self, RunTimeout};
+use crate::config::TaskSettings;
+
+/// What a task asks of the queue.
+#[derive(Debug, Args)]
+pub(crate) struct TaskFlags {
+    /// Id of your own, at most 64 bytes of text: enqueueing the same again changes nothing [default: a fresh one]
+    #[arg(long, value_name = "ID")]
+    id: Option<TaskId>,
+    /// Run it so much later: a duration with its unit, such as 90s or 2d, at most 10 years [default: at once]
+    #[arg(long, value_name = "DUR", value_parser = values::delay, conflicts_with = "at")]
+    delay: Option<Duration>,
+    /// Run it at this time, with offset or zone: 2026-12-01T09:00+01:00 [default: at once]
+    #[arg(long, value_name = "TIME", value_parser = values::at)]
+    at: Option<u64>,
+    /// Which tasks go first: urgent, high, normal, low
+    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
+    priority: Priority,
+    /// Failures that end the task: 1 to 10000 [default: enqueue 5, exec 1]
+    #[arg(long, value_name = "N", value_parser = values::max_attempts)]
+    max_attempts: Option<u32>,
+    /// How long one run may take: a duration with its unit, 1ms to 10 years, or none [default: 24h]
+    #[arg(long, value_name = "DUR|none")]
+    run_timeout: Option<RunTimeout>,
+    /// Time between TERM (a handler: cancellation) and KILL, with its unit: 0s to 10 years [default: 30s]
+    #[arg(long, visible_alias = "stop-grace", value_name = "DUR", value_parser = values::abort_grace)]
+    abort_grace: Option<Duration>,
+    /// If its worker dies: requeue it, or fail it because it must not be started twice [default: requeue]
+    #[arg(long, value_name = "requeue|fail", value_parser = values::on_lease_expired)]
+    on_lease_expired: Option<OnLeaseExpired>,
+    /// How often it may lose its worker and be started again: 0 to 10000 [default: 3]
+    #[arg(long, value_name = "N", value_parser = values::max_reclaims)]
+    max_reclaims: Option<u32>,
+    /// Whom it belongs to (a session, a user): at most 256 bytes of text [default: nobody]
+    #[arg(long, value_name = "OWNER")]
+    owner: Option<Owner>,
+    /// Handed to the handler with the payload, such as trace context; repeatable, at most 32 of 1024 bytes
+    #[arg(long = "header", value_name = "KEY=VALUE", value_parser = values::header)]
+    headers: Vec<(String, String)>,
+}
+
+/// The flags, with the settings where there was none.
+#[derive(Debug)]
+pub(crate) struct TaskChoice {
+    pub(crate) id: Option<TaskId>,
+    pub(crate) when: When,
+    pub(crate) spec: Spec,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+impl TaskFlags {
+    /// Bounds that no flag names come from `settings`.
+    pub(crate) fn choose(&self, settings: &TaskSettings) -> TaskChoice {
+        let when = match (self.delay, self.at) {
+            (Some(delay), _) => When::After(delay),
+            (None, Some(at)) => When::At(at),
+            (None, None) => When::Now,
+        };
+        let policy = Policy {
+            max_attempts: settings.max_attempts.or_flag(self.max_attempts),
+            max_reclaims: settings.max_reclaims.or_flag(self.max_reclaims),
+            on_lease_expired: settings.on_lease_expired.or_flag(self.on_lease_expired),
+            run_timeout: settings.run_timeout.or_flag(self.run_timeout).0,
+            stop_grace: settings.stop_grace.or_flag(self.abort_grace),
+            ..Policy::default()
+        };
+        TaskChoice {
+            id: self.id.clone(),
+            when,
+            spec: Spec { policy, priority: self.priority },
+            owner: self.owner.clone(),
+            headers: self.headers.iter().cloned().collect(),
+        }
+    }
+}
+
+/// A queue as the first word of a command.
+#[derive(Debug, Args)]
+pub(crate) struct QueueArg {
+    /// The queue: 1 to 64 characters of A-Z a-z 0-9 . _ -
+    #[arg(value_name = "QUEUE")]
+    pub(crate) queue: QueueName,
+}

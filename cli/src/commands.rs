@@ -1,0 +1,9 @@
+//! The commands, one file each.
+
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod enqueue;
+pub(crate) mod exec;
+pub(crate) mod queue;
+pub(crate) mod task;
+pub(crate) mod workers;
