@@ -1,9 +1,11 @@
 //! What a running worker is made of, wired together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_common::name::{Incarnation, QueueName};
 use leasehold_common::store::{Store, WorkerInfo};
+use leasehold_common::transport::ConnectOptions;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,8 +38,11 @@ pub(crate) struct Crew {
     pub(crate) drain: CancellationToken,
 }
 
-fn open(config: &Config) -> Result<Store, Error> {
-    let store = Store::open(&config.url, config.namespace.clone(), config.connect.clone())?;
+/// A connection that hangs must be given up while the lease still has time for another.
+const SHORTEST_RESPONSE: Duration = Duration::from_millis(500);
+
+fn open(config: &Config, connect: ConnectOptions) -> Result<Store, Error> {
+    let store = Store::open(&config.url, config.namespace.clone(), connect)?;
     Ok(store.with_settings(config.settings()))
 }
 
@@ -45,7 +50,7 @@ impl Crew {
     /// Registers the queues and starts the guard.
     pub(crate) async fn assemble(worker: &Worker) -> Result<Self, Error> {
         let config = &worker.config;
-        let store = open(config)?;
+        let store = open(config, config.connect.clone())?;
         let leases = Arc::new(Leases::default());
         for queue in config.queues.keys() {
             let (lease, _) = store.register(queue).await?;
@@ -87,8 +92,10 @@ impl Crew {
 
     /// The heartbeat thread, with a connection of its own.
     pub(crate) fn heart(&self, worker: &Worker) -> Result<Heart, Error> {
+        let mut connect = worker.config.connect.clone();
+        connect.response_timeout = connect.response_timeout.min(self.leases.beat().max(SHORTEST_RESPONSE));
         Ok(Heart {
-            store: open(&worker.config)?,
+            store: open(&worker.config, connect)?,
             incarnation: self.incarnation.clone(),
             runs: Arc::clone(&self.runs),
             leases: Arc::clone(&self.leases),

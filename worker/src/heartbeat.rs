@@ -44,7 +44,7 @@ impl Leases {
     }
 
     /// The shortest beat B of all queues.
-    fn beat(&self) -> Duration {
+    pub(crate) fn beat(&self) -> Duration {
         let leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         leases.values().min().map_or(Duration::from_secs(5), |lease| *lease / 3)
     }
@@ -86,6 +86,8 @@ impl Heart {
 
     async fn beat_until(self, done: CancellationToken) {
         let mut calls: FuturesUnordered<BoxFuture<'_, Answered>> = FuturesUnordered::new();
+        // Beside the beats: a sign of life that hangs must not keep lapses from being seen.
+        let mut signs: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
         let mut in_flight: HashSet<QueueName> = HashSet::new();
         let mut next_beat = BootInstant::now();
         let mut next_sign = BootInstant::now();
@@ -98,10 +100,14 @@ impl Heart {
                 next_beat = now.plus(self.leases.beat());
                 self.call(&calls, &mut in_flight);
             }
-            if now >= next_sign {
+            if now >= next_sign && signs.is_empty() {
                 next_sign = now.plus(self.leases.beat().max(Duration::from_secs(1)));
                 self.probe.look();
-                self.registry.sign_of_life(&self.store, self.runs.len(), self.probe.is_wedged()).await;
+                signs.push(Box::pin(self.registry.sign_of_life(
+                    &self.store,
+                    self.runs.len(),
+                    self.probe.is_wedged(),
+                )));
             }
             let wake_at =
                 self.runs.next_lapse().map_or(next_beat, |lapse| lapse.min(next_beat)).min(next_sign);
@@ -111,6 +117,7 @@ impl Heart {
                 () = done.cancelled() => return,
                 () = tokio::time::sleep(sleep) => {}
                 () = self.nudge.0.notified() => next_beat = BootInstant::now(),
+                Some(()) = signs.next() => {}
                 Some((queue, sent, runs, answer)) = calls.next() => {
                     in_flight.remove(&queue);
                     match answer {
