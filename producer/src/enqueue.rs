@@ -59,6 +59,7 @@ impl Draft {
 
 impl Producer {
     /// Prepares a task: `.await` enqueues it. Queue, bounds and priority are those of its type.
+    #[expect(clippy::needless_pass_by_value, reason = "a task is given away; nobody keeps what is enqueued")]
     pub fn enqueue<T: Task>(&self, task: T) -> Enqueue<T::Output> {
         let draft = || {
             let payload = task::encode("payload", &task)?;
@@ -68,7 +69,8 @@ impl Producer {
     }
 
     /// Prepares a command: one attempt unless told otherwise. Only workers that allow commands run it.
-    pub fn exec<Q>(&self, queue: Q, command: &ExecPayload) -> Enqueue<RawOutput>
+    #[expect(clippy::needless_pass_by_value, reason = "as `enqueue`")]
+    pub fn exec<Q>(&self, queue: Q, command: ExecPayload) -> Enqueue<RawOutput>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
@@ -79,7 +81,7 @@ impl Producer {
                 return Err(Error::invalid("argv", "is empty: it names no command"));
             }
             let spec = Spec { policy: Policy::command(), priority: Priority::default() };
-            let payload = task::encode("payload", command)?;
+            let payload = task::encode("payload", &command)?;
             let mut draft = Draft::new(queue, TaskName::new(EXEC_NAME)?, payload, spec);
             draft.body.kind = TaskKind::Exec;
             Ok(draft)

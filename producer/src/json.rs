@@ -10,7 +10,7 @@
 //! | other number | float 64 |
 //! | string | str |
 //! | array | array |
-//! | object | map with str keys, in the order of the object |
+//! | object | map with str keys, sorted: the same JSON in another order is the same payload |
 //! | `{"$bytes": "BASE64"}` with [`Bytes::Tagged`] | bin |
 //!
 //! The way back is the same, with float 32 as a number, and refuses what JSON has no form for: NaN and infinity,
@@ -97,6 +97,121 @@ impl serde::Serialize for Node<'_> {
                 map.end()
             }
             leaf => leaf.serialize(serializer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn both_ways(value: &Value, msgpack: &[u8]) {
+        assert_eq!(to_msgpack(value, Bytes::Tagged).unwrap(), msgpack, "{value}");
+        assert_eq!(from_msgpack(msgpack, Bytes::Tagged).unwrap(), *value);
+    }
+
+    fn refused<T: std::fmt::Debug>(result: Result<T>) -> String {
+        match result {
+            Err(Error::Invalid { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn nested(depth: usize) -> String {
+        "[".repeat(depth) + &"]".repeat(depth)
+    }
+
+    #[test]
+    fn every_json_value_has_one_form_and_comes_back() {
+        both_ways(&json!(null), &[0xc0]);
+        both_ways(&json!(true), &[0xc3]);
+        both_ways(&json!(u64::MAX), &[0xcf, 255, 255, 255, 255, 255, 255, 255, 255]);
+        both_ways(&json!(i64::MIN), &[0xd3, 0x80, 0, 0, 0, 0, 0, 0, 0]);
+        both_ways(&json!(9_007_199_254_740_993_u64), &[0xcf, 0, 0x20, 0, 0, 0, 0, 0, 1]);
+        both_ways(&json!(1.0), &[0xcb, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0]);
+        both_ways(&json!("é"), &[0xa2, 0xc3, 0xa9]);
+        both_ways(&json!({"b": [1, "x"], "a": {}}), b"\x82\xa1a\x80\xa1b\x92\x01\xa1x");
+        both_ways(&json!({"$bytes": "AP8="}), &[0xc4, 2, 0, 255]);
+        both_ways(&json!({"$bytes": "AP8=", "more": 1}).clone(), b"\x82\xa6$bytes\xa4AP8=\xa4more\x01");
+    }
+
+    #[test]
+    fn bytes_as_text_by_flag() {
+        assert_eq!(from_msgpack(&[0xc4, 2, 0, 255], Bytes::Text).unwrap(), json!("AP8="));
+        let object = json!({"$bytes": 7});
+        let plain = to_msgpack(&object, Bytes::Text).unwrap();
+        assert_eq!(from_msgpack(&plain, Bytes::Text).unwrap(), object);
+        assert!(refused(to_msgpack(&object, Bytes::Tagged)).contains("$bytes holds no padded base64"));
+    }
+
+    #[test]
+    fn nesting_is_bounded_in_every_direction() {
+        let deepest: Value = parse("payload", &nested(DEPTH - 1)).unwrap();
+        let msgpack = to_msgpack(&deepest, Bytes::Tagged).unwrap();
+        assert_eq!(from_msgpack(&msgpack, Bytes::Tagged).unwrap(), deepest);
+        assert!(refused(parse("payload", &nested(100_000))).contains("nested deeper than 128"));
+        let deep = (0..DEPTH + 2).fold(json!(1), |inner, _| json!([inner]));
+        assert!(refused(to_msgpack(&deep, Bytes::Tagged)).contains("nested deeper than 128"));
+        let mut deep = vec![0x91; 100_000];
+        deep.push(0xc0);
+        assert!(refused(from_msgpack(&deep, Bytes::Tagged)).contains("nested deeper than 128"));
+    }
+
+    #[test]
+    fn what_json_has_no_form_for_is_refused() {
+        for (msgpack, why) in [
+            (&[0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0][..], "no number"),
+            (&[0xca, 0x7f, 0x80, 0, 0], "no number"),
+            (&[0x81, 0x01, 0x01], "no string"),
+            (&[0x81, 0xc4, 0x01, 0x61, 0x01], "no string"),
+            (&[0x82, 0xa1, 0x61, 0x01, 0xa1, 0x61, 0x02], "twice"),
+            (&[0xd4, 0x01, 0x00], "extension"),
+            (&[0xc1], "malformed"),
+            (&[0xdd, 255, 255, 255, 255], "ends too early"),
+            (&[0xc6, 255, 255, 255, 255, 1], "ends too early"),
+            (&[], "ends too early"),
+            (&[0x01, 0x01], "goes on"),
+            (&[0x01, 0xc1], "goes on"),
+        ] {
+            let reason = refused(from_msgpack(msgpack, Bytes::Tagged));
+            assert!(reason.contains(why), "{msgpack:x?}: {reason}");
+        }
+    }
+
+    #[test]
+    fn json_text_that_would_silently_change_is_refused() {
+        for (text, why) in [
+            (r#"{"a": 1, "a": 2}"#, "key twice"),
+            ("18446744073709551616", "64 bits"),
+            ("-9223372036854775809", "64 bits"),
+            (r#"{"id": 123456789012345678901234567890}"#, "64 bits"),
+            ("1e999", "out of range"),
+            ("[1, 2", "too early"),
+            ("NaN", "not JSON"),
+            ("{'a': 1}", "not JSON"),
+            ("1 2", "not JSON"),
+            ("", "too early"),
+        ] {
+            let reason = refused(parse("payload", text));
+            assert!(reason.contains(why), "{text}: {reason}");
+        }
+        for text in [
+            r#""18446744073709551616""#,
+            r#"{"99999999999999999999": "\\\""}"#,
+            "1e300",
+            "-0.5",
+            "18446744073709551615",
+        ] {
+            parse("payload", text).unwrap();
+        }
+    }
+
+    #[test]
+    fn errors_never_quote_the_payload() {
+        for text in [r#"{"secret": 1, "secret": 2}"#, r#"["secret" "#, r#"["secret" x]"#] {
+            let reason = refused(parse("payload", text));
+            assert!(!reason.contains("secret"), "{reason}");
         }
     }
 }

@@ -42,13 +42,11 @@ impl Producer {
     }
 
     /// A producer with other settings.
-    #[must_use]
     pub fn builder(url: &str) -> ProducerBuilder {
         ProducerBuilder::new(Reach::Url(url.to_owned(), ConnectOptions::default()))
     }
 
     /// A producer over a store that exists: another transport, or one shared with other parts of the process.
-    #[must_use]
     pub fn over(store: Store) -> ProducerBuilder {
         ProducerBuilder::new(Reach::Store(store))
     }

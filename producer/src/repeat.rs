@@ -118,25 +118,29 @@ mod tests {
         assert!(error.to_string().contains("refused"), "{error}");
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_deadline_ends_it_and_caller_faults_end_it_at_once() {
+        let within = Duration::from_millis(200);
         let mut attempts = 0;
-        let failed = repeat(Duration::from_secs(5), || {
+        let failed = repeat(within, || {
             attempts += 1;
             async { Err::<(), _>(refused()) }
         })
         .await;
-        assert!(matches!(failed, Err(Error::Deadline { .. })) && attempts > 8, "{attempts}");
-        let began = Instant::now();
-        let failed =
-            repeat(Duration::from_secs(5), || async { Err::<(), _>(RedisError::Rejected("no".into())) });
-        assert!(matches!(failed.await, Err(Error::Redis(_))));
-        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert!(matches!(failed, Err(Error::Deadline { .. })) && attempts > 2, "{attempts}");
+        let mut attempts = 0;
+        let failed = repeat(within, || {
+            attempts += 1;
+            async { Err::<(), _>(RedisError::Rejected("no".into())) }
+        })
+        .await;
+        assert!(matches!(failed, Err(Error::Redis(_))) && attempts == 1, "{attempts}");
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_call_without_an_answer_is_left_at_the_deadline_as_unknown() {
-        let failed = repeat(Duration::from_secs(5), std::future::pending::<leasehold_common::Result<()>>);
+        let never = std::future::pending::<leasehold_common::Result<()>>;
+        let failed = repeat(Duration::from_millis(20), never);
         assert!(failed.await.unwrap_err().outcome_unknown());
     }
 }

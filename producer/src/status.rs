@@ -113,3 +113,33 @@ impl Producer {
         Ok((page.tasks.len() as u64).min(owned))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(queued: u64, swept: u64) -> QueueStatus {
+        QueueStatus {
+            queue: QueueName::new("q").unwrap(),
+            counts: BTreeMap::from([(TaskState::Queued, queued), (TaskState::Completed, 7)]),
+            oldest_queued: None,
+            last_sweep: Some(Duration::from_secs(swept)),
+            lease: Duration::from_secs(15),
+            workers: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn warnings(mut status: QueueStatus) -> Vec<String> {
+        status.warn();
+        status.warnings
+    }
+
+    #[test]
+    fn r15_a_missing_reaper_is_said_after_30_s_and_a_missing_worker_when_there_are_tasks() {
+        assert!(warnings(status(0, 30)).is_empty());
+        let missing = warnings(status(2, 31));
+        assert!(missing[0].contains("no reaper has swept queue q for 31s"), "{missing:?}");
+        assert!(missing[1].contains("no living worker for queue q, which has 2 tasks"), "{missing:?}");
+    }
+}
