@@ -24,8 +24,8 @@ local mode, woken = ARGV[7], ARGV[8] == '1'
 
 local refused = open(format)
 if not refused and not (number and want and want <= 1024 and max_bytes and (mode == 'open' or mode == 'closing')
-    and inc ~= '' and #inc <= NAME_BYTES and #worker <= NAME_BYTES) then
-  refused = { 'badargs', 'number, want (at most 1024), max_bytes, mode' }
+    and (woken or ARGV[8] == '0') and inc ~= '' and #inc <= NAME_BYTES and #worker <= NAME_BYTES) then
+  refused = { 'badargs', 'incarnation, worker, number, want (at most 1024), max_bytes, mode, woken' }
 end
 refused = refused or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running',
   'scheduled', 'done:failed', 'gone', 'token', 'watch', 'wake', 'totals', 'events')

@@ -20,12 +20,12 @@ local items, junk = {}, nil
 for at = 4, #ARGV, FIELDS do
   local item = { id = ARGV[at], run = ARGV[at + 1], number = whole(ARGV[at + 2]), value = ARGV[at + 3],
     text = ARGV[at + 4] }
-  local share = tonumber(item.value)
+  local share = string.find(item.value or '', '^[01]%.?%d*$') and tonumber(item.value)
   if not item.text or not item.number then
     junk = 'items come in groups of 5, the third a whole number'
   elseif kind == 'log' and item.value ~= 'out' and item.value ~= 'err' then
     junk = 'value: out or err'
-  elseif kind == 'progress' and item.value ~= '' and not (share and share >= 0 and share <= 1) then
+  elseif kind == 'progress' and item.value ~= '' and not (share and share <= 1) then
     junk = 'value: 0 to 1'
   end
   items[#items + 1] = item
@@ -71,12 +71,9 @@ end
 local function append(item, rec)
   local offset, text = item.number, item.text
   local known = math.max(0, (rec.lo or 0) - offset)
-  if known >= #text then
-    return
-  end
   local log = Q .. 'log:' .. item.id
   local found = call('TYPE', log).ok
-  if found ~= 'stream' and found ~= 'none' then
+  if known >= #text or (found ~= 'stream' and found ~= 'none') then
     return
   end
   local function write(first, last)

@@ -149,12 +149,18 @@ impl Queue {
         let store = Store::open(&server.url(), Namespace::default(), options).expect("a store");
         let name = QueueName::new("q").expect("a queue name");
         let store = store.with_settings(settings);
-        store.register(&name).await.expect("register");
         let connection = RefCell::new(server.connection());
         let queue = Self { server, store, name, connection, now: Cell::new(START) };
-        queue.set_clock(START);
-        queue.redis::<()>(&["HSET", &queue.key("pulse"), "last", &START.to_string()]);
+        queue.reset().await;
         queue
+    }
+
+    /// Everything anew, on the same server.
+    pub async fn reset(&self) {
+        self.redis::<()>(&["FLUSHALL"]);
+        self.store.register(&self.name).await.expect("register");
+        self.set_clock(START);
+        self.redis::<()>(&["HSET", &self.key("pulse"), "last", &START.to_string()]);
     }
 
     /// Its keys by name.
