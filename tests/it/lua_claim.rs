@@ -1,0 +1,259 @@
+//! The claim: order, fairness, bounds, and who is woken.
+
+use leasehold_common::policy::Priority;
+use leasehold_common::record::FailureKind;
+use leasehold_common::state::TaskState;
+use leasehold_common::store::{ClaimRequest, NewTask, Outcome, When};
+use leasehold_tests::queue::{Hand, Queue, T, done, end, id, ms, task, task_with};
+
+fn of(name: &str, priority: Priority) -> NewTask {
+    task_with(name, |t| t.body.priority = priority)
+}
+
+async fn names(queue: &Queue, hand: &Hand, want: usize) -> Vec<String> {
+    queue.claim(hand, want).await.iter().map(|t| t.id.to_string()).collect()
+}
+
+#[tokio::test]
+async fn r90_levels_are_read_in_order_and_what_comes_back_goes_before_high() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let back = queue.running(&hand, task("back")).await;
+    let levels =
+        [("l", Priority::Low), ("n", Priority::Normal), ("h", Priority::High), ("u", Priority::Urgent)];
+    queue.enqueue(&levels.map(|(name, priority)| of(name, priority))).await;
+    queue.enqueue(&[of("n2", Priority::Normal)]).await;
+    queue.finish(&hand, end(&back, Outcome::Released)).await;
+    assert_eq!(names(&queue, &hand, 6).await, ["u", "back", "h", "n", "n2", "l"]);
+    queue.check().await;
+}
+
+/// Of 64 started tasks 8 are read lowest first, however they are claimed; the rest strictly by level.
+#[tokio::test]
+async fn r90_every_eighth_started_task_is_read_lowest_first() {
+    for (want, huge) in [(1, false), (5, false), (64, false), (16, true)] {
+        let queue = Queue::start().await;
+        let hand = Hand::new("w");
+        let mut tasks = Vec::new();
+        for i in 0..64 {
+            for (level, priority) in [("h", Priority::High), ("n", Priority::Normal), ("l", Priority::Low)] {
+                tasks.push(of(&format!("{level}{i}"), priority));
+                if huge {
+                    // One body fills an answer: each claim starts a single task, with slots free.
+                    tasks.last_mut().unwrap().body.payload = vec![0; 1 << 20];
+                }
+            }
+        }
+        queue.enqueue(&tasks).await;
+        let mut started = Vec::new();
+        while started.len() < 64 {
+            started.extend(names(&queue, &hand, want.min(64 - started.len())).await);
+        }
+        let low: Vec<usize> = (1..=64).filter(|n| started[n - 1].starts_with('l')).collect();
+        assert_eq!(low, [8, 16, 24, 32, 40, 48, 56, 64], "want {want}, huge {huge}");
+        assert_eq!(started.iter().filter(|n| n.starts_with('h')).count(), 56);
+        let mut sorted = started.clone();
+        sorted.sort_by_key(|n| (n.as_bytes()[0], n[1..].parse::<u32>().unwrap()));
+        let in_order = |level: char| started.iter().filter(|n| n.starts_with(level)).cloned().collect::<Vec<_>>();
+        assert_eq!([in_order('h'), in_order('l')].concat(), sorted, "oldest first within a level");
+        queue.check().await;
+    }
+}
+
+#[tokio::test]
+async fn a_claim_leaves_no_holes_and_drops_entries_that_mean_nothing() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let stream = queue.key("ready:normal");
+    queue.redis::<()>(&["XADD", &stream, "*", "i", "nobody"]);
+    queue.seed(&["a"]).await;
+    queue.redis::<()>(&["XADD", &stream, "*", "i", "a"]);
+    queue.redis::<()>(&["XADD", &stream, "*", "other", "fields", "of", "another"]);
+    queue.redis::<()>(&["SET", &queue.key("task:bad"), "junk"]);
+    queue.redis::<()>(&["XADD", &stream, "*", "i", "bad"]);
+    queue.seed(&["b", "c"]).await;
+    assert_eq!(names(&queue, &hand, 2).await, ["a", "b"]);
+    assert_eq!(queue.total("dropped"), 4);
+    let left: Vec<(String, Vec<String>)> = queue.redis(&["XRANGE", &stream, "-", "+"]);
+    assert_eq!(left.iter().map(|(_, f)| f[1].as_str()).collect::<Vec<_>>(), ["c"]);
+    let events: Vec<_> = queue.events().into_iter().flatten().filter(|m| m.to.is_empty()).collect();
+    assert_eq!(events.len(), 4, "each with an event: {events:?}");
+    queue.redis::<()>(&["DEL", &queue.key("task:bad")]);
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn a_task_whose_body_is_missing_fails_as_rejected() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    queue.enqueue(&[task_with("t", |t| t.body.payload = vec![1; 5000]), task("u")]).await;
+    queue.redis::<()>(&["DEL", &queue.key("body:t")]);
+    assert_eq!(names(&queue, &hand, 1).await, ["u"]);
+    let detail = queue.store.detail(&queue.name, &id("t")).await.unwrap().unwrap();
+    assert_eq!(detail.record.state, TaskState::Failed);
+    assert_eq!(detail.last_failure().map(|f| f.kind), Some(FailureKind::Rejected));
+    assert_eq!(queue.moves("t"), [">queued", "queued>failed"]);
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn case_41_bodies_over_the_limit_of_an_answer_wait_for_the_next_and_the_first_always_goes() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let big = |name: &str| task_with(name, |t| t.body.payload = vec![1; 600 << 10]);
+    queue.enqueue(&[big("a"), big("b"), big("c")]).await;
+    queue.enqueue(&[task_with("d", |t| t.body.payload = vec![1; 3 << 20])]).await;
+    assert_eq!(names(&queue, &hand, 8).await, ["a", "b"]);
+    assert!(queue.take_wake(), "more is claimable");
+    assert_eq!(names(&queue, &hand, 8).await, ["c", "d"]);
+    assert!(!queue.take_wake());
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn tokens_only_grow_also_when_the_clock_steps_back() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let mut last = 0;
+    for step in 0..20u32 {
+        let name = format!("t{step}");
+        let run = queue.running(&hand, task(&name)).await;
+        assert!(run.token > last, "{} after {last}", run.token);
+        last = run.token;
+        if step == 10 {
+            queue.set_clock(queue.now() - 3_600_000);
+        } else {
+            queue.advance(u64::from(step % 2));
+        }
+    }
+    assert!(last >= queue.now() * 1000);
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn promotion_is_bounded_and_goes_on_with_the_next_call() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let later = |n: usize| task_with(&format!("t{n}"), |t| t.when = When::After(ms(1000 + n as u64)));
+    queue.enqueue(&(0..200).map(later).collect::<Vec<_>>()).await;
+    queue.advance(999);
+    assert!(queue.claim(&hand, 1).await.is_empty());
+    queue.advance(1);
+    assert_eq!(names(&queue, &hand, 1).await, ["t0"], "due to the millisecond");
+    queue.advance(1000);
+    queue.claim(&hand, 1).await;
+    assert_eq!(queue.redis::<u64>(&["ZCARD", &queue.key("scheduled")]), 200 - 1 - 128);
+    queue.claim(&hand, 1).await;
+    assert_eq!(queue.redis::<u64>(&["ZCARD", &queue.key("scheduled")]), 0);
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn the_marker_is_set_by_what_is_claimable_and_by_a_new_earliest_due_time_only() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let delayed = |name: &str, delay| task_with(name, move |t| t.when = When::After(ms(delay)));
+    queue.seed(&["a", "b"]).await;
+    assert!(queue.take_wake(), "enqueued");
+    queue.seed(&["a"]).await;
+    assert!(!queue.take_wake(), "nothing new");
+    let a = queue.claim(&hand, 1).await;
+    assert!(queue.take_wake(), "more is claimable now");
+    let b = queue.claim(&hand, 1).await;
+    assert!(!queue.take_wake(), "nothing is left");
+    queue.enqueue(&[delayed("s1", 60_000)]).await;
+    assert!(queue.take_wake(), "the first due time");
+    queue.enqueue(&[delayed("s2", 70_000)]).await;
+    assert!(!queue.take_wake(), "a later one");
+    queue.enqueue(&[delayed("s3", 50_000)]).await;
+    assert!(queue.take_wake(), "an earlier one");
+    queue.finish(&hand, done(&a[0])).await;
+    assert!(!queue.take_wake());
+    queue.finish(&hand, end(&b[0], Outcome::Snoozed(ms(1000)))).await;
+    assert!(queue.take_wake(), "a snooze that ends before all else");
+    queue.advance(1000);
+    queue.sweep().await;
+    assert!(queue.take_wake(), "promoted by the sweep");
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn one_idle_worker_watches_due_times_and_hands_it_on_when_it_is_full() {
+    let queue = Queue::start().await;
+    let (a, b, c) = (Hand::new("a"), Hand::new("b"), Hand::new("c"));
+    queue.enqueue(&[task_with("s", |t| t.when = When::After(ms(1500)))]).await;
+    queue.take_wake();
+    let due = async |request: ClaimRequest| queue.claimed(&request).await.next_due;
+    assert_eq!(due(a.next(1)).await, Some(ms(1500)), "nobody watches: a takes it");
+    assert_eq!(due(b.next(1)).await, None, "a watches");
+    assert_eq!(due(a.next(1)).await, Some(ms(1500)), "a holds it");
+    assert_eq!(due(ClaimRequest { woken: true, ..b.next(1) }).await, Some(ms(1500)), "b popped the marker");
+    assert_eq!(due(a.next(1)).await, None, "b watches");
+    queue.advance(500);
+    assert_eq!(due(b.next(1)).await, Some(ms(1000)));
+    // b fills up: it lets go, and wakes another.
+    queue.seed(&["x"]).await;
+    queue.take_wake();
+    assert_eq!(due(b.next(1)).await, None);
+    assert!(!queue.redis::<bool>(&["EXISTS", &queue.key("watch")]));
+    assert!(queue.take_wake(), "s is scheduled: somebody must watch");
+    assert_eq!(due(ClaimRequest { woken: true, ..c.next(1) }).await, Some(ms(1000)));
+    // Nobody watches for more than 2 s; none = -1.
+    queue.enqueue(&[task_with("far", |t| t.when = When::After(ms(90_000)))]).await;
+    queue.advance(1000);
+    assert_eq!(names(&queue, &c, 1).await, ["s"]);
+    queue.redis::<()>(&["DEL", &queue.key("watch")]);
+    assert_eq!(due(a.next(1)).await, Some(ms(2000)));
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn a_marker_popped_in_vain_is_given_back() {
+    let queue = Queue::start().await;
+    let (a, b) = (Hand::new("a"), Hand::new("b"));
+    queue.claimed(&ClaimRequest { woken: true, ..a.next(0) }).await;
+    assert!(queue.take_wake(), "by a claim for 0");
+    queue.claimed(&a.next(0)).await;
+    assert!(!queue.take_wake(), "which popped none");
+    // It popped the marker that told of a new due time, and fills up: another must learn of it.
+    queue.claimed(&b.next(1)).await;
+    queue.seed(&["x"]).await;
+    queue.enqueue(&[task_with("s", |t| t.when = When::After(ms(1500)))]).await;
+    queue.take_wake();
+    assert_eq!(queue.claimed(&ClaimRequest { woken: true, ..a.next(1) }).await.tasks.len(), 1);
+    assert!(queue.take_wake(), "b watches, but does not know of s");
+    // A repeat under the same number gives a second marker back too.
+    let request = a.next(0);
+    queue.claimed(&request).await;
+    queue.take_wake();
+    queue.claimed(&ClaimRequest { woken: true, ..request }).await;
+    assert!(queue.take_wake());
+    queue.check().await;
+}
+
+/// The driven clock aside: a lease is a key with a TTL of T, and a heartbeat renews it.
+#[tokio::test]
+async fn leases_are_keys_that_expire_after_the_lease() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    queue.redis::<()>(&["HDEL", &queue.key("config"), "clock"]);
+    let run = queue.running(&hand, task("t")).await;
+    let key = queue.key("lease:t");
+    assert_eq!(queue.redis::<String>(&["GET", &key]), format!("{} {}", run.run, hand.inc));
+    let ttl = |queue: &Queue| queue.redis::<u64>(&["PTTL", &key]);
+    assert!((T - 2000..=T).contains(&ttl(&queue)));
+    queue.redis::<()>(&["PEXPIRE", &key, "1000"]);
+    queue.beat(&hand, &run).await;
+    assert!((T - 2000..=T).contains(&ttl(&queue)));
+    // A TTL that no lease can have is clamped by the sweep.
+    for wrong in ["PERSIST", "PEXPIRE"] {
+        let far = (T * 100).to_string();
+        let words = [wrong, &key, &far];
+        queue.redis::<()>(if wrong == "PERSIST" { &words[..2] } else { &words });
+        queue.redis::<()>(&["ZADD", &queue.key("running"), "1", "t"]);
+        queue.sweep().await;
+        assert!((T - 2000..=T).contains(&ttl(&queue)), "{wrong}");
+    }
+    queue.finish(&hand, done(&run)).await;
+    queue.check().await;
+}
