@@ -27,6 +27,8 @@ pub enum FailureKind {
     Rejected,
     /// One run took longer than its run timeout.
     RunTimeout,
+    /// How an aborted run ended (exit code, signal): in the history only, an abort is no failure.
+    Abort,
 }
 
 impl FailureKind {
@@ -41,6 +43,7 @@ impl FailureKind {
             Self::InvalidResult => "invalid_result",
             Self::Rejected => "rejected",
             Self::RunTimeout => "run_timeout",
+            Self::Abort => "abort",
         }
     }
 }

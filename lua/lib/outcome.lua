@@ -43,6 +43,7 @@ end
 local function end_aborted(id, rec, failure)
   local from, cause = rec.st, rec.sp and rec.sp.c or 'drain'
   if failure then
+    failure.kind = 'abort'
     note_failure(id, rec, failure)
     rec.fk = nil
   end
