@@ -1,6 +1,7 @@
 # The image of every Leasehold process: worker, reaper, command line.
 #
-# PID 1 is leasehold itself: it takes SIGTERM as the order to drain, so no init stands between.
+# Leasehold takes SIGTERM as the order to drain. Workers want an init as PID 1 (`docker run --init`; the compose file says
+# `init: true`): commands may leave orphans behind, which only PID 1 can reap.
 
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
