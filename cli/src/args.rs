@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 use leasehold_common::name::Namespace;
 use leasehold_common::text::printable;
 
-use crate::commands::{config, doctor, enqueue, exec, queue, task, workers};
+use crate::commands::{config, dev, doctor, enqueue, exec, queue, reaper, task, worker, workers};
 use crate::exit::{self, Exit};
 use crate::output;
 
@@ -74,10 +74,16 @@ pub(crate) enum LogFormat {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run everything here in one terminal: a private Redis, a reaper, a worker that runs commands
+    Dev(dev::DevArgs),
     /// Hand a task to the queue, for a handler in a worker of yours; prints its id
     Enqueue(enqueue::EnqueueArgs),
     /// Run a command as a task; prints its id, or follows it with --wait
     Exec(Box<exec::ExecArgs>),
+    /// Claim tasks and run the commands among them
+    Worker(worker::WorkerArgs),
+    /// Reclaim what dead workers left, end what passed its bounds, remove what is past its retention
+    Reaper(reaper::ReaperArgs),
     /// Look at tasks, wait for them, abort them, run them again
     #[command(subcommand)]
     Task(task::TaskCommand),
@@ -98,7 +104,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
     command()
         .try_get_matches_from(arguments)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
-        .map_err(|error| tell(error))
+        .map_err(tell)
 }
 
 /// The definition, with what holds everywhere: a value may begin with `-`, so that a wrong one reaches its own

@@ -47,7 +47,7 @@ pub(crate) struct TaskSettings {
 /// What a worker does unless its flags say otherwise.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerSettings {
-    /// Its name. Defaults to host and pid.
+    /// Its name. Defaults to the host's.
     pub(crate) name: Setting<Option<WorkerName>>,
     /// The lease T that a new queue gets: 1 s to 10 min. Defaults to 15 s.
     pub(crate) lease: Setting<Duration>,
@@ -55,6 +55,15 @@ pub(crate) struct WorkerSettings {
     pub(crate) slots: Setting<Option<usize>>,
     /// How long a stopping worker lets its runs finish: 0 to 24 h. Defaults to 25 s.
     pub(crate) drain_grace: Setting<Duration>,
+}
+
+/// How often a reaper looks.
+#[derive(Debug, Clone)]
+pub(crate) struct ReaperSettings {
+    /// The longest pause between two sweeps of a queue: 50 ms to 1 s. Defaults to 1 s.
+    pub(crate) sweep_every: Setting<Duration>,
+    /// The pause between two removals of what is past its retention: 1 s to 1 day. Defaults to 60 s.
+    pub(crate) cleanup_every: Setting<Duration>,
 }
 
 /// How long ended tasks stay, for queues that are registered from here.
@@ -94,6 +103,8 @@ pub(crate) struct Settings {
     pub(crate) exec: TaskSettings,
     /// Of `worker` and `dev`.
     pub(crate) worker: WorkerSettings,
+    /// Of `reaper`, `dev` and `worker --with-reaper`.
+    pub(crate) reaper: ReaperSettings,
     /// Of queues.
     pub(crate) retention: RetentionSettings,
     /// Of sizes.
@@ -136,6 +147,7 @@ impl Settings {
                 slots: l.get("worker.slots", None, None, |t| values::slots(t).map(Some)),
                 drain_grace: l.get("worker.drain_grace", None, Duration::from_secs(25), values::drain_grace),
             },
+            reaper: reaper_settings(&mut l),
             retention: retention_settings(&mut l),
             limits: LimitSettings {
                 payload: l.get("limits.payload", None, Limits::default().payload, size),
@@ -153,7 +165,7 @@ impl Settings {
         }
         let duration = |d: &Duration| display_duration(*d);
         let optional = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let address = self.store(ConnectOptions::default())?.address().to_owned();
+        let address = self.store(&self.redis_url.value)?.address().to_owned();
         let mut rows = vec![
             row("redis_url", &self.redis_url, |_| address.clone()),
             row("namespace", &self.namespace, ToString::to_string),
@@ -173,6 +185,8 @@ impl Settings {
         rows.push(row("worker.lease", &worker.lease, duration));
         rows.push(row("worker.slots", &worker.slots, |n| optional(n.map(|n| n.to_string()))));
         rows.push(row("worker.drain_grace", &worker.drain_grace, duration));
+        rows.push(row("reaper.sweep_every", &self.reaper.sweep_every, duration));
+        rows.push(row("reaper.cleanup_every", &self.reaper.cleanup_every, duration));
         rows.push(row("retention.completed", &keep.completed, duration));
         rows.push(row("retention.failed", &keep.failed, duration));
         rows.push(row("retention.timed_out", &keep.timed_out, duration));
@@ -198,9 +212,9 @@ impl Settings {
         Limits { payload: self.limits.payload.value, result: self.limits.result.value, ..Limits::default() }
     }
 
-    /// The store that these settings name; nothing is connected yet.
-    pub(crate) fn store(&self, options: ConnectOptions) -> Result<Store> {
-        let store = Store::open(&self.redis_url.value, self.namespace.value.clone(), options)?;
+    /// The store at `url` by these settings; nothing is connected yet.
+    pub(crate) fn store(&self, url: &str) -> Result<Store> {
+        let store = Store::open(url, self.namespace.value.clone(), ConnectOptions::default())?;
         Ok(store.with_settings(self.queue_settings(self.worker.lease.value)))
     }
 }
@@ -229,6 +243,18 @@ fn task_settings(l: &mut Layers<'_>, keys: TaskKeys, policy: &Policy) -> TaskSet
         on_lease_expired: l.get(keys[2], None, policy.on_lease_expired, values::on_lease_expired),
         run_timeout: l.get(keys[3], None, RunTimeout(policy.run_timeout), str::parse::<RunTimeout>),
         stop_grace: l.get(keys[4], None, policy.stop_grace, values::stop_grace),
+    }
+}
+
+fn reaper_settings(l: &mut Layers<'_>) -> ReaperSettings {
+    let default = leasehold_reaper::Config::default();
+    let (tick, second, day) =
+        (Duration::from_millis(50), Duration::from_secs(1), Duration::from_secs(86_400));
+    let sweep = |text: &str| parse_duration("sweep_every", text, tick, second);
+    let cleanup = |text: &str| parse_duration("cleanup_every", text, second, day);
+    ReaperSettings {
+        sweep_every: l.get("reaper.sweep_every", None, default.sweep_every, sweep),
+        cleanup_every: l.get("reaper.cleanup_every", None, default.cleanup_every, cleanup),
     }
 }
 

@@ -1,7 +1,6 @@
 //! What every command starts from: the settings, the output, and the way to Redis.
 
 use leasehold_common::store::Store;
-use leasehold_common::transport::ConnectOptions;
 use leasehold_producer::Producer;
 
 use crate::args::Globals;
@@ -27,10 +26,15 @@ impl Context {
 
     /// The store; nothing is connected yet.
     pub(crate) fn store(&self) -> Result<Store> {
-        self.settings.store(ConnectOptions::default())
+        self.store_at(&self.settings.redis_url.value)
     }
 
-    /// A connected producer. What may lose work on this Redis is said on stderr.
+    /// The same at another address.
+    pub(crate) fn store_at(&self, url: &str) -> Result<Store> {
+        self.settings.store(url)
+    }
+
+    /// A connected producer.
     pub(crate) async fn producer(&self) -> Result<Producer> {
         let settings = &self.settings;
         let producer = Producer::over(self.store()?)
@@ -38,9 +42,6 @@ impl Context {
             .queue_settings(settings.queue_settings(settings.worker.lease.value))
             .connect()
             .await?;
-        for warning in producer.warnings() {
-            self.output.note(&format!("warning: {warning}"));
-        }
         Ok(producer)
     }
 }

@@ -88,10 +88,6 @@ impl From<Protocol> for Failure {
             }
             Protocol::StorageFull { .. } => Self::failed(message)
                 .hint("raise maxmemory, or delete ended tasks; what is queued goes on running"),
-            Protocol::ForeignData { .. }
-            | Protocol::NewerFormat { .. }
-            | Protocol::Protocol(_)
-            | Protocol::Rejected(_) => Self::failed(message),
             _ => Self::failed(message),
         }
     }
@@ -99,13 +95,7 @@ impl From<Protocol> for Failure {
 
 impl From<private_redis::Error> for Failure {
     fn from(error: private_redis::Error) -> Self {
-        let mut message = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            message = format!("{message}: {cause}");
-            source = cause.source();
-        }
-        Self::failed(message)
+        Self::failed(chain(&error))
     }
 }
 
@@ -129,4 +119,24 @@ impl From<leasehold_producer::Error> for Failure {
             _ => Self::failed(message),
         }
     }
+}
+
+impl From<leasehold_worker::Error> for Failure {
+    fn from(error: leasehold_worker::Error) -> Self {
+        match error {
+            leasehold_worker::Error::Protocol(error) => Self::from(error),
+            other => Self::failed(chain(&other)),
+        }
+    }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        message = format!("{message}: {cause}");
+        source = cause.source();
+    }
+    message
 }

@@ -15,8 +15,14 @@ const ASKED: usize = 32;
 /// How a queue stands, with a warning too when no reaper has ever come; none for a queue that is not registered.
 pub(crate) async fn status(producer: &Producer, queue: &QueueName) -> Result<Option<QueueStatus>> {
     let Some(mut status) = producer.queue_status(queue).await? else { return Ok(None) };
-    let told = status.last_sweep.is_none_or(|ago| ago > Duration::from_secs(30));
-    if !told && !swept(producer, queue).await? && !any_swept(producer).await? {
+    // Registering a queue begins its pulse; its watch clock goes once a reaper came.
+    let look = producer.store().inspect(queue, &[]).await?;
+    if look.is_some_and(|look| look.facts.number("pulse.watch") == 0) {
+        status.last_sweep = None;
+    }
+    let told = status.warnings.iter().any(|warning| warning.starts_with("no reaper"));
+    let lately = |ago: Duration| ago < AWAY;
+    if !told && !status.last_sweep.is_some_and(lately) && !any_swept(producer).await? {
         status.warnings.push(format!(
             "no reaper sweeps queue {queue}: lost workers go unnoticed; start `leasehold reaper` or a worker \
              with --with-reaper"
@@ -30,8 +36,7 @@ pub(crate) async fn warnings(producer: &Producer, queue: &QueueName) -> Result<V
     Ok(status(producer, queue).await?.map(|status| status.warnings).unwrap_or_default())
 }
 
-/// Whether a reaper has swept a queue of late. Registering one begins its pulse; its watch clock goes once a
-/// reaper came.
+/// Whether a reaper has swept a queue of late.
 async fn swept(producer: &Producer, queue: &QueueName) -> Result<bool> {
     let Some(look) = producer.store().inspect(queue, &[]).await? else { return Ok(false) };
     let last = u64::try_from(look.facts.number("pulse.last")).unwrap_or_default();

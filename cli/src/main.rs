@@ -16,7 +16,8 @@ mod follow;
 mod health;
 mod logging;
 mod output;
-#[expect(dead_code, unused_imports, reason = "`dev` comes with the worker")]
+#[cfg_attr(not(test), expect(dead_code, reason = "`demo` starts a temporary one"))]
+#[expect(unused_imports, reason = "`demo` starts a temporary one")]
 mod private_redis;
 mod signals;
 mod view;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<Exit> {
     if std::env::var_os(CHECK_ARGS).is_some_and(|value| value == "1") {
-        Output::new(false, false).line("ok")?;
+        output::line("ok")?;
         return Ok(Exit::Success);
     }
     let globals = &cli.globals;
@@ -73,11 +74,16 @@ fn detail(command: &Command) -> logging::Detail {
         | Command::Workers(_)
         | Command::Doctor(_)
         | Command::Config(_) => logging::Detail::Command,
+        Command::Dev(dev) if dev.is_stop() => logging::Detail::Command,
+        Command::Dev(_) | Command::Worker(_) | Command::Reaper(_) => logging::Detail::Service,
     }
 }
 
 async fn command(context: &Context, command: &Command) -> Result<Exit> {
     match command {
+        Command::Dev(args) => commands::dev::run(context, args).await,
+        Command::Worker(args) => commands::worker::run(context, args).await,
+        Command::Reaper(_) => commands::reaper::run(context).await,
         Command::Enqueue(args) => commands::enqueue::run(context, args).await,
         Command::Exec(args) => commands::exec::run(context, args).await,
         Command::Task(args) => commands::task::run(context, args).await,

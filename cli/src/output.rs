@@ -53,48 +53,9 @@ impl Output {
         self.json
     }
 
-    /// One line, or several, of data.
-    pub(crate) fn line(self, text: &str) -> Result<()> {
-        write_stdout(format!("{}\n", printable_lines(text)).as_bytes())
-    }
-
-    /// A JSON document: in lines on a terminal, in one line elsewhere.
-    pub(crate) fn json(self, value: &impl Serialize) -> Result<()> {
-        let text = if io::stdout().is_terminal() {
-            serde_json::to_string_pretty(value)
-        } else {
-            serde_json::to_string(value)
-        };
-        let text = text.map_err(|error| Failure::failed(format!("cannot be told as JSON: {error}")))?;
-        write_stdout(format!("{}\n", escaped(&text)).as_bytes())
-    }
-
-    /// A JSON document in one line, one of many.
-    pub(crate) fn json_line(self, value: &Value) -> Result<()> {
-        write_stdout(format!("{}\n", escaped(&value.to_string())).as_bytes())
-    }
-
     /// JSON if it was asked for, else lines for people.
     pub(crate) fn either(self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
-        if self.json { self.json(value) } else { self.line(&text()) }
-    }
-
-    /// A table on a terminal, else the cells with tabs between them, header first.
-    pub(crate) fn rows(self, rows: Rows) -> Result<()> {
-        if io::stdout().is_terminal() {
-            let mut table = Table::new();
-            table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-            table.set_header(rows.header);
-            table.add_rows(rows.rows);
-            let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-            return write_stdout(format!("{}\n", text.join("\n")).as_bytes());
-        }
-        let mut text = rows.header.join("\t");
-        for row in rows.rows {
-            text.push('\n');
-            text.push_str(&row.join("\t"));
-        }
-        write_stdout(format!("{text}\n").as_bytes())
+        if self.is_json() { json(value) } else { line(&text()) }
     }
 
     /// Something to know that is no data; not with `--quiet`.
@@ -102,16 +63,6 @@ impl Output {
         if !self.quiet {
             write_stderr(&format!("{}\n", printable_lines(text)));
         }
-    }
-
-    /// What a person must be told on stderr, `--quiet` or not.
-    pub(crate) fn important(self, text: &str) {
-        write_stderr(&format!("{}\n", printable_lines(text)));
-    }
-
-    /// Something to worry about.
-    pub(crate) fn warn(self, text: &str) {
-        write_stderr(&format!("warning: {}\n", printable_lines(text)));
     }
 
     /// Why the command failed.
@@ -126,6 +77,55 @@ impl Output {
             write_stderr(&format!("error: {}\n", failure.text()));
         }
     }
+}
+
+/// One line, or several, of data.
+pub(crate) fn line(text: &str) -> Result<()> {
+    write_stdout(format!("{}\n", printable_lines(text)).as_bytes())
+}
+
+/// A JSON document: in lines on a terminal, in one line elsewhere.
+pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+    let text = if io::stdout().is_terminal() {
+        serde_json::to_string_pretty(value)
+    } else {
+        serde_json::to_string(value)
+    };
+    let text = text.map_err(|error| Failure::failed(format!("cannot be told as JSON: {error}")))?;
+    write_stdout(format!("{}\n", escaped(&text)).as_bytes())
+}
+
+/// A JSON document in one line, one of many.
+pub(crate) fn json_line(value: &Value) -> Result<()> {
+    write_stdout(format!("{}\n", escaped(&value.to_string())).as_bytes())
+}
+
+/// A table on a terminal, else the cells with tabs between them, header first.
+pub(crate) fn rows(rows: Rows) -> Result<()> {
+    if io::stdout().is_terminal() {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_header(rows.header);
+        table.add_rows(rows.rows);
+        let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+        return write_stdout(format!("{}\n", text.join("\n")).as_bytes());
+    }
+    let mut text = rows.header.join("\t");
+    for row in rows.rows {
+        text.push('\n');
+        text.push_str(&row.join("\t"));
+    }
+    write_stdout(format!("{text}\n").as_bytes())
+}
+
+/// What a person must be told on stderr, `--quiet` or not.
+pub(crate) fn important(text: &str) {
+    write_stderr(&format!("{}\n", printable_lines(text)));
+}
+
+/// Something to worry about.
+pub(crate) fn warn(text: &str) {
+    write_stderr(&format!("warning: {}\n", printable_lines(text)));
 }
 
 /// Text made safe by the caller, as help and usage errors are.

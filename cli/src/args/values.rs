@@ -8,6 +8,7 @@ use leasehold_common::policy::OnLeaseExpired;
 use leasehold_common::text::printable;
 use leasehold_common::time::{MAX_DURATION, parse_duration};
 use leasehold_common::{Error, Result};
+use leasehold_worker::ExecPolicy;
 
 /// Most slots of a worker, in a queue and in total.
 pub(crate) const MOST_SLOTS: usize = 10_000;
@@ -127,6 +128,13 @@ pub(crate) fn header(text: &str) -> Result<(String, String)> {
 
 pub(crate) fn env(text: &str) -> Result<(String, String)> {
     pair("env", text)
+}
+
+/// A pattern of programs; empty for any.
+pub(crate) fn exec_pattern(text: &str) -> Result<String> {
+    ExecPolicy::from_options(&[text])
+        .map(|_| text.to_owned())
+        .map_err(|error| Error::invalid("allow_exec", crate::error::chain(&error)))
 }
 
 /// `QUEUE=SLOTS`.

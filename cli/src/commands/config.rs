@@ -7,7 +7,7 @@ use crate::config::variable;
 use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::output::Rows;
+use crate::output::{self, Rows};
 
 /// What to do with the settings.
 #[derive(Debug, Subcommand)]
@@ -36,13 +36,13 @@ fn show(context: &Context) -> Result<Exit> {
                 )
             })
             .collect();
-        context.output.json(&settings)?;
+        output::json(&settings)?;
         return Ok(Exit::Success);
     }
     let mut table = Rows::new(&["setting", "value", "source", "variable"]);
     for row in rows {
         table.add([row.key, &row.value, &row.source.to_string(), &variable(row.key)]);
     }
-    context.output.rows(table)?;
+    output::rows(table)?;
     Ok(Exit::Success)
 }

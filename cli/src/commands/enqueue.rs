@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::{Failure, Result};
 use crate::exit::Exit;
 use crate::health;
+use crate::output;
 
 /// Hand a task to a queue, for a handler in a worker of yours; prints its id.
 ///
@@ -56,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: &EnqueueArgs) -> Result<Exit> {
     let handle = producer.enqueue_raw(task).await?;
     context.output.either(&document(&handle), || handle.id().to_string())?;
     tell_known(context, &handle);
-    warn(context, &producer, &handle).await;
+    warn(&producer, &handle).await;
     Ok(Exit::Success)
 }
 
@@ -104,9 +105,11 @@ pub(crate) fn tell_known(context: &Context, handle: &TaskHandle<RawOutput>) {
     }
 }
 
-/// Says on stderr if nobody is there to run the task. It was enqueued: not being able to tell is no failure.
-pub(crate) async fn warn(context: &Context, producer: &Producer, handle: &TaskHandle<RawOutput>) {
-    for warning in health::warnings(producer, handle.queue()).await.unwrap_or_default() {
-        context.output.warn(&warning);
+/// Says on stderr if nobody is there to run the task, or if this Redis may lose it. It was enqueued: not being able
+/// to tell is no failure.
+pub(crate) async fn warn(producer: &Producer, handle: &TaskHandle<RawOutput>) {
+    let missing = health::warnings(producer, handle.queue()).await.unwrap_or_default();
+    for warning in producer.warnings().iter().chain(&missing) {
+        output::warn(warning);
     }
 }

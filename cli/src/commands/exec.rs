@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::{Failure, Result};
 use crate::exit::Exit;
 use crate::follow::Printer;
+use crate::output;
 use crate::signals;
 use crate::view;
 
@@ -86,11 +87,11 @@ pub(crate) async fn run(context: &Context, args: &ExecArgs) -> Result<Exit> {
     enqueue::tell_known(context, &handle);
     if !args.wait && args.yield_after.is_none() {
         context.output.either(&enqueue::document(&handle), || handle.id().to_string())?;
-        enqueue::warn(context, &producer, &handle).await;
+        enqueue::warn(&producer, &handle).await;
         return Ok(Exit::Success);
     }
-    context.output.important(handle.id().as_str());
-    enqueue::warn(context, &producer, &handle).await;
+    output::important(handle.id().as_str());
+    enqueue::warn(&producer, &handle).await;
     follow(context, &producer, &handle, args.yield_after).await
 }
 
@@ -151,7 +152,7 @@ async fn follow(
             Ok(Exit::Success)
         }
         Over::Interrupted => {
-            context.output.important(&format!(
+            output::important(&format!(
                 "task {id} goes on: leasehold task logs -f {id} follows it, leasehold task abort {id} ends it"
             ));
             Ok(Exit::StillGoing)
@@ -202,7 +203,7 @@ fn tell_end(context: &Context, handle: &TaskHandle<RawOutput>, ended: Ended) -> 
     match ended {
         Ended::Kept(detail) => {
             if context.output.is_json() {
-                context.output.json(&view::document(handle.queue(), &detail))?;
+                output::json(&view::document(handle.queue(), &detail))?;
             }
             Ok(exit_of(context, &detail))
         }

@@ -42,8 +42,8 @@ fn counts(status: &QueueStatus) -> impl Iterator<Item = (&'static str, u64)> {
     used.map(|state| (state.as_str(), status.count(state)))
 }
 
-fn since(ago: Option<std::time::Duration>) -> String {
-    ago.map_or_else(|| "-".to_owned(), |ago| format!("{} ago", display_duration(ago)))
+fn since(ago: Option<std::time::Duration>, else_shown: &str) -> String {
+    ago.map_or_else(|| else_shown.to_owned(), |ago| format!("{} ago", display_duration(ago)))
 }
 
 /// A queue as JSON.

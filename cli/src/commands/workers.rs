@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::output::Rows;
+use crate::output::{self, Rows};
 use crate::view::ago;
 
 /// List the workers that live, with their queues and what they have in hand.
@@ -21,7 +21,7 @@ pub(crate) async fn run(context: &Context, _args: &WorkersArgs) -> Result<Exit> 
     let (workers, now) = (store.workers().await?, store.now_ms().await?);
     if context.output.is_json() {
         let workers: Vec<Value> = workers.iter().map(document).collect();
-        context.output.json(&json!({ "workers": workers }))?;
+        output::json(&json!({ "workers": workers }))?;
         return Ok(Exit::Success);
     }
     if workers.is_empty() {
@@ -40,7 +40,7 @@ pub(crate) async fn run(context: &Context, _args: &WorkersArgs) -> Result<Exit> 
             ago(worker.started_ms, now),
         ]);
     }
-    context.output.rows(rows)?;
+    output::rows(rows)?;
     Ok(Exit::Success)
 }
 

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::health;
-use crate::output::Rows;
+use crate::output::{self, Rows};
 
 pub(super) async fn run(context: &Context) -> Result<Exit> {
     let producer = context.producer().await?;
@@ -17,7 +17,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
     }
     if context.output.is_json() {
         let queues: Vec<_> = all.iter().map(document).collect();
-        context.output.json(&json!({ "queues": queues }))?;
+        output::json(&json!({ "queues": queues }))?;
         return Ok(Exit::Success);
     }
     if all.is_empty() {
@@ -32,12 +32,12 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
         let mut cells = vec![status.queue.to_string()];
         cells.extend(counts(status).map(|(_, count)| count.to_string()));
         cells.extend([status.workers.len().to_string(), status.slots().to_string()]);
-        cells.extend([since(status.oldest_queued), since(status.last_sweep)]);
+        cells.extend([since(status.oldest_queued, "-"), since(status.last_sweep, "never")]);
         rows.add(cells);
     }
-    context.output.rows(rows)?;
+    output::rows(rows)?;
     for warning in all.iter().flat_map(|status| &status.warnings) {
-        context.output.warn(warning);
+        output::warn(warning);
     }
     Ok(Exit::Success)
 }

@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::error::{Failure, Result};
 use crate::exit::Exit;
 use crate::health;
+use crate::output;
 use crate::view::Lines;
 
 pub(super) async fn run(context: &Context, queue: &QueueName) -> Result<Exit> {
@@ -18,7 +19,7 @@ pub(super) async fn run(context: &Context, queue: &QueueName) -> Result<Exit> {
     if context.output.is_json() {
         let mut document = document(&status);
         document["served_by"] = status.workers.iter().map(|(w, _)| workers::document(w)).collect::<Value>();
-        context.output.json(&document)?;
+        output::json(&document)?;
         return Ok(Exit::Success);
     }
     let mut lines = Lines::new();
@@ -26,16 +27,16 @@ pub(super) async fn run(context: &Context, queue: &QueueName) -> Result<Exit> {
     for (state, count) in counts(&status) {
         lines.add(state, &count.to_string());
     }
-    lines.add("oldest queued", &since(status.oldest_queued));
+    lines.add("oldest queued", &since(status.oldest_queued, "-"));
     lines.add("lease", &display_duration(status.lease));
-    lines.add("swept", &since(status.last_sweep));
+    lines.add("swept", &since(status.last_sweep, "never"));
     for (worker, slots) in &status.workers {
         let (name, host) = (&worker.name, &worker.host);
         lines.add("worker", &format!("{name} on {host}, {slots} slots, {}", worker.status));
     }
-    context.output.line(&lines.text())?;
+    output::line(&lines.text())?;
     for warning in &status.warnings {
-        context.output.warn(warning);
+        output::warn(warning);
     }
     Ok(Exit::Success)
 }

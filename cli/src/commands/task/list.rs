@@ -9,7 +9,7 @@ use crate::commands::queue::missing;
 use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::output::Rows;
+use crate::output::{self, Rows};
 use crate::view::{self, ago};
 
 /// List the tasks of a queue by state: ended ones newest first, others in the order they come up.
@@ -59,7 +59,7 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
         };
         let list: Vec<Value> = tasks.iter().zip(&bodies).map(of).collect();
         let next = next.as_ref().map(Cursor::as_str);
-        context.output.json(&json!({ "queue": queue, "tasks": list, "next": next }))?;
+        output::json(&json!({ "queue": queue, "tasks": list, "next": next }))?;
         return Ok(Exit::Success);
     }
     let mut rows = Rows::new(&["id", "state", "name", "attempt", "worker", "enqueued", "owner"]);
@@ -78,7 +78,7 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
     if rows.is_empty() {
         context.output.note(&format!("no such tasks in queue {queue}"));
     } else {
-        context.output.rows(rows)?;
+        output::rows(rows)?;
     }
     if let Some(next) = next {
         context.output.note(&format!("more: --cursor {}", next.as_str()));

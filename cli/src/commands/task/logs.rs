@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::follow::Printer;
+use crate::output;
 use crate::signals;
 
 /// Pieces read at once.
@@ -63,7 +64,7 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit> {
 }
 
 fn print(context: &Context, printer: &mut Printer, piece: &LogEntry) -> Result<()> {
-    if context.output.is_json() { context.output.json_line(&document(piece)) } else { printer.print(piece) }
+    if context.output.is_json() { output::json_line(&document(piece)) } else { printer.print(piece) }
 }
 
 fn document(piece: &LogEntry) -> Value {

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::health;
+use crate::output;
 use crate::view;
 
 /// Show all that is known of a task.
@@ -30,12 +31,12 @@ pub(super) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
         let mut document = view::document(task.queue(), &detail);
         document["next"] = view::next_step(task.queue(), &detail.record, now).into();
         document["warnings"] = warnings.into();
-        context.output.json(&document)?;
+        output::json(&document)?;
         return Ok(Exit::Success);
     }
-    context.output.line(&view::text(task.queue(), &detail, now))?;
+    output::line(&view::text(task.queue(), &detail, now))?;
     for warning in warnings {
-        context.output.warn(&warning);
+        output::warn(&warning);
     }
     Ok(Exit::Success)
 }

@@ -1,0 +1,139 @@
+//! Does everything add up? Pure: the rows of a summary in, totals, problems and the last line out.
+
+use leasehold_common::doctor::Severity;
+use leasehold_common::state::TaskState;
+
+use super::summary::{Summary, TaskRow, Totals};
+
+/// The name under which tasks are counted that were not found.
+const MISSING: &str = "missing";
+
+/// At most so many tasks are told one by one for one kind of problem.
+const TOLD: usize = 5;
+
+/// Fills in all that follows from the rest.
+pub(super) fn close(mut summary: Summary) -> Summary {
+    summary.totals = totals(&summary);
+    let found = problems(&summary);
+    summary.problems.extend(found);
+    summary.ok = summary.problems.is_empty();
+    summary.line = line(&summary.totals);
+    summary
+}
+
+fn totals(summary: &Summary) -> Totals {
+    let mut totals = Totals { tasks: summary.tasks.len(), ..Totals::default() };
+    for task in &summary.tasks {
+        *totals.by_state.entry(state_of(task).to_owned()).or_default() += 1;
+        totals.verified += usize::from(task.verified == Some(true));
+        totals.attempts += task.attempt;
+        if let Some(sums) = task.sums() {
+            totals.bytes += sums.bytes;
+            totals.gzip_bytes += sums.gzip_bytes;
+        }
+    }
+    let took = || summary.reclaims.iter().filter_map(|reclaim| reclaim.took_ms);
+    totals.reclaim_ms = took().min().zip(took().max());
+    totals
+}
+
+/// `demo: 312 tasks: 309 completed, 1 failed, 1 timed_out, 1 aborted`: states in the order of a task's life's end.
+fn line(totals: &Totals) -> String {
+    let states = TaskState::ALL.map(TaskState::as_str);
+    let ended = TaskState::ALL.into_iter().filter(|state| state.is_terminal()).map(TaskState::as_str);
+    let others = states.into_iter().filter(|name| !ended.clone().any(|e| e == *name)).chain([MISSING]);
+    let counts: Vec<String> = ended
+        .clone()
+        .chain(others)
+        .filter_map(|state| Some(format!("{} {state}", totals.by_state.get(state)?)))
+        .collect();
+    let s = if totals.tasks == 1 { "" } else { "s" };
+    format!("demo: {} task{s}: {}", totals.tasks, counts.join(", "))
+}
+
+fn state_of(task: &TaskRow) -> &'static str {
+    task.state.map_or(MISSING, TaskState::as_str)
+}
+
+fn problems(summary: &Summary) -> Vec<String> {
+    let mut found = Vec::new();
+    let rows = |wrong: &dyn Fn(&TaskRow) -> Option<String>| {
+        summary.tasks.iter().filter_map(|task| wrong(task)).collect::<Vec<_>>()
+    };
+    tell(&mut found, rows(&|task| {
+        let (state, expected) = (state_of(task), task.expected);
+        let why = task.failure.as_ref().map(|f| format!(" ({}: {})", f.kind.as_str(), f.message));
+        (task.state != Some(expected))
+            .then(|| format!("task {} is {state} instead of {expected}{}", task.id, why.unwrap_or_default()))
+    }));
+    tell(&mut found, rows(&|task| {
+        let file = task.file.as_deref().unwrap_or("its file");
+        let wrong = task.verified == Some(false);
+        wrong.then(|| {
+            format!("the result of task {} is not that of {file}: did it change while the demo ran?", task.id)
+        })
+    }));
+    tell(&mut found, rows(&|task| {
+        let unchecked = task.file.is_some()
+            && task.state == Some(TaskState::Completed)
+            && task.verified.is_none();
+        unchecked.then(|| format!("the result of task {} was not compared with its file", task.id))
+    }));
+    tell(&mut found, duplicates(&summary.tasks));
+    tell(&mut found, counts(summary));
+    for scenario in summary.scenarios.iter().filter(|scenario| !scenario.ok) {
+        found.push(format!("{}: expected {}; {}", scenario.name, scenario.expected, scenario.happened));
+    }
+    for breach in summary.doctor.findings.iter().filter(|f| f.severity == Severity::Breach) {
+        found.push(format!("the doctor found a {breach}"));
+    }
+    if !summary.doctor.clean && found.is_empty() {
+        found.push("the doctor did not find the queue clean".to_owned());
+    }
+    found.extend(left_over(summary));
+    found
+}
+
+/// The first of many, and how many more.
+fn tell(found: &mut Vec<String>, mut problems: Vec<String>) {
+    let more = problems.len().saturating_sub(TOLD);
+    problems.truncate(TOLD);
+    found.append(&mut problems);
+    if more > 0 {
+        found.push(format!("and {more} more of this kind"));
+    }
+}
+
+fn duplicates(tasks: &[TaskRow]) -> Vec<String> {
+    let mut ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+    ids.sort_unstable();
+    let twice = ids.windows(2).filter(|pair| pair[0] == pair[1]);
+    twice.map(|pair| format!("task {} is listed twice", pair[0])).collect()
+}
+
+/// The queue's own counts are those of the rows.
+fn counts(summary: &Summary) -> Vec<String> {
+    let listed = |state: TaskState| summary.tasks.iter().filter(|task| task.state == Some(state)).count() as u64;
+    let kept = |state: TaskState| summary.kept.get(&state).copied().unwrap_or_default();
+    let differ = |state: &TaskState| listed(*state) != kept(*state);
+    let tell = |state: TaskState| {
+        format!("the queue counts {} {state}, the list of tasks {}", kept(state), listed(state))
+    };
+    TaskState::ALL.into_iter().filter(differ).map(tell).collect()
+}
+
+fn left_over(summary: &Summary) -> Vec<String> {
+    let left = &summary.left_over;
+    let mut found = Vec::new();
+    if !left.processes.is_empty() {
+        found.push(format!("processes were left over and had to be killed: {:?}", left.processes));
+    }
+    found.extend(left.folders.iter().map(|folder| format!("{folder} is left over: remove it")));
+    if left.keys > 0 {
+        found.push(format!("{} keys are left over in the namespace {}", left.keys, summary.namespace));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

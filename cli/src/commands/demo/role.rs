@@ -1,0 +1,120 @@
+//! The processes of the demo: this same binary as a worker or as the reaper.
+
+use std::error::Error as _;
+use std::str::FromStr;
+use std::time::Duration;
+
+use leasehold_common::name::WorkerName;
+use leasehold_common::transport::ConnectOptions;
+use leasehold_reaper::Reaper;
+use leasehold_worker::{ExecPolicy, Worker};
+use tokio::io::AsyncReadExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::job::{QUEUE, checksum};
+use crate::context::Context;
+use crate::error::{Failure, Result};
+use crate::exit::Exit;
+use crate::signals;
+
+/// The lease T of the demo: short, so that a killed worker is noticed while one watches.
+pub(super) const LEASE: Duration = Duration::from_secs(2);
+
+/// Tasks that a worker of the demo runs at once.
+pub(super) const SLOTS: usize = 4;
+
+/// How long a stopping worker lets its runs finish before it hands them back.
+const DRAIN_GRACE: Duration = Duration::from_secs(1);
+
+/// What a process of the demo does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Role {
+    /// `worker:NAME`: runs tasks.
+    Worker(WorkerName),
+    /// `reaper`: reclaims runs of dead workers.
+    Reaper,
+}
+
+impl FromStr for Role {
+    type Err = leasehold_common::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix("worker:") {
+            Some(name) => Ok(Self::Worker(WorkerName::new(name)?)),
+            None if text == "reaper" => Ok(Self::Reaper),
+            None => Err(leasehold_common::Error::invalid("role", "is not reaper or worker:NAME")),
+        }
+    }
+}
+
+/// Plays a role until it is told to stop.
+pub(super) async fn play(context: &Context, role: &Role) -> Result<Exit> {
+    let settings = &context.settings;
+    match role {
+        Role::Worker(name) => {
+            let worker = Worker::connect(&settings.redis_url.value).await.map_err(worker_failure)?;
+            let namespace = settings.namespace.value.clone();
+            let running = worker
+                .queue(QUEUE, SLOTS)
+                .name(name)
+                .lease(LEASE)
+                .drain_grace(DRAIN_GRACE)
+                .allow_exec(ExecPolicy::Any)
+                .configure(|config| config.namespace = namespace)
+                .handle(checksum)
+                .run_until(told_to_stop());
+            running.await.map_err(worker_failure)?;
+        }
+        Role::Reaper => {
+            let store = settings.store(ConnectOptions::default())?;
+            let reaper = Reaper::new(store, leasehold_reaper::Config::default())?;
+            let stop = CancellationToken::new();
+            let running = reaper.run(stop.clone());
+            tokio::pin!(running);
+            tokio::select! {
+                // cancel-safe: the reaper is polled again below until it has ended.
+                _ = &mut running => {}
+                () = told_to_stop() => {
+                    stop.cancel();
+                    running.await;
+                }
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// A signal, or the end of stdin: the process that holds its other end, the demo, has gone.
+async fn told_to_stop() {
+    let mut stdin = tokio::io::stdin();
+    let mut nothing = [0; 16];
+    tokio::select! {
+        // cancel-safe: whichever comes first ends the process.
+        () = signals::asked_to_stop() => {}
+        _ = stdin.read(&mut nothing) => {}
+    }
+}
+
+fn worker_failure(error: leasehold_worker::Error) -> Failure {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        message = format!("{message}: {cause}");
+        source = cause.source();
+    }
+    Failure::failed(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_read() {
+        assert_eq!("reaper".parse::<Role>().unwrap(), Role::Reaper);
+        assert_eq!("worker:w-1".parse::<Role>().unwrap(), Role::Worker(WorkerName::new("w-1").unwrap()));
+        for bad in ["", "worker", "worker:", "worker:a b", "king"] {
+            assert!(bad.parse::<Role>().is_err(), "{bad}");
+        }
+    }
+}
