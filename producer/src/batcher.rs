@@ -137,7 +137,7 @@ impl Turn {
             let failed = self.send(batch).await;
             if failed.is_empty() {
                 pauses = Pauses::new();
-                self.announce().await;
+                self.announce();
                 continue;
             }
             self.put_back(failed);
@@ -215,20 +215,22 @@ impl Turn {
         }
     }
 
-    /// Adds the queue to the registry again once in a while: another slot than the queue's may lose it.
-    async fn announce(&self) {
-        let due = {
+    /// Adds the queue to the registry again once in a while, beside the calls: another slot may have lost it.
+    fn announce(&self) {
+        {
             let mut buffers = lock(&self.batcher.buffers);
             let buffer = buffers.entry(self.queue.clone()).or_default();
-            let due = buffer.announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY);
-            if due {
-                buffer.announced = Some(Instant::now());
+            if buffer.announced.is_some_and(|at| at.elapsed() < ANNOUNCE_EVERY) {
+                return;
             }
-            due
-        };
-        if due && let Err(error) = self.batcher.store.announce_queue(&self.queue).await {
-            tracing::debug!(queue = %self.queue, %error, "the queue is announced again in a minute");
+            buffer.announced = Some(Instant::now());
         }
+        let (store, queue) = (self.batcher.store.clone(), self.queue.clone());
+        tokio::spawn(async move {
+            if let Err(error) = store.announce_queue(&queue).await {
+                tracing::debug!(%queue, %error, "the queue is announced again in a minute");
+            }
+        });
     }
 }
 

@@ -14,8 +14,8 @@ use leasehold_common::task;
 
 use crate::error::{Error, Result};
 use crate::{
-    Backoff, Body, Enqueued, ExecPayload, OnLeaseExpired, Owner, Policy, Priority, Producer, QueueName,
-    RawOutput, Spec, Task, TaskHandle, TaskId, TaskKind, TaskName,
+    Backoff, Body, Enqueued, ExecPayload, KnownState, OnLeaseExpired, Owner, Policy, Priority, Producer,
+    QueueName, RawOutput, Spec, Task, TaskHandle, TaskId, TaskKind, TaskName,
 };
 
 /// Tasks of one bulk enqueue that share a deadline: a few batches, so that others get their turn in between.
@@ -40,6 +40,13 @@ pub(crate) struct Draft {
     pub(crate) id: Option<TaskId>,
     pub(crate) when: When,
     pub(crate) body: Body,
+}
+
+/// A task that Redis may be asked for.
+struct Checked {
+    task: NewTask,
+    /// The id was made here.
+    fresh: bool,
 }
 
 impl Draft {
@@ -106,10 +113,10 @@ impl Producer {
 
     pub(crate) async fn enqueue_drafts<O>(&self, drafts: Vec<Result<Draft>>) -> Vec<Result<TaskHandle<O>>> {
         let mut answers: Vec<Option<Result<TaskHandle<O>>>> = drafts.iter().map(|_| None).collect();
-        let mut queues: HashMap<QueueName, Vec<(usize, NewTask)>> = HashMap::new();
+        let mut queues: HashMap<QueueName, Vec<(usize, Checked)>> = HashMap::new();
         for (at, draft) in drafts.into_iter().enumerate() {
             match draft.and_then(|draft| self.checked(draft)) {
-                Ok((queue, task)) => queues.entry(queue).or_default().push((at, task)),
+                Ok((queue, checked)) => queues.entry(queue).or_default().push((at, checked)),
                 Err(error) => answers[at] = Some(Err(error)),
             }
         }
@@ -123,22 +130,25 @@ impl Producer {
     async fn enqueue_queue<O>(
         &self,
         queue: QueueName,
-        tasks: Vec<(usize, NewTask)>,
+        tasks: Vec<(usize, Checked)>,
     ) -> Vec<(usize, Result<TaskHandle<O>>)> {
         let mut answers = Vec::with_capacity(tasks.len());
         let mut tasks = tasks.into_iter().peekable();
         let mut late = false;
         while tasks.peek().is_some() {
-            let (places, chunk): (Vec<usize>, Vec<NewTask>) = tasks.by_ref().take(BULK_CHUNK).unzip();
-            let ids: Vec<TaskId> = chunk.iter().map(|task| task.id.clone()).collect();
+            let (mut places, mut chunk) = (Vec::new(), Vec::new());
+            for (at, Checked { task, fresh }) in tasks.by_ref().take(BULK_CHUNK) {
+                places.push((at, task.id.clone(), fresh));
+                chunk.push(task);
+            }
             let results = if late {
                 chunk.iter().map(|_| Err(self.not_tried())).collect()
             } else {
                 self.batcher().enqueue(&queue, chunk, self.deadline()).await
             };
             late |= results.iter().any(|r| matches!(r, Err(Error::Deadline { .. })));
-            for ((at, id), result) in places.into_iter().zip(ids).zip(results) {
-                answers.push((at, result.and_then(|enqueued| self.accepted(&queue, id, enqueued))));
+            for ((at, id, fresh), result) in places.into_iter().zip(results) {
+                answers.push((at, result.and_then(|enqueued| self.accepted(&queue, id, fresh, enqueued))));
             }
         }
         answers
@@ -150,23 +160,34 @@ impl Producer {
     }
 
     async fn enqueue_one<O>(&self, draft: Draft) -> Result<TaskHandle<O>> {
-        let (queue, task) = self.checked(draft)?;
+        let (queue, Checked { task, fresh }) = self.checked(draft)?;
         let id = task.id.clone();
         let mut answers = self.batcher().enqueue(&queue, vec![task], self.deadline()).await;
         let enqueued = answers.pop().unwrap_or(Err(Error::Closed))?;
-        self.accepted(&queue, id, enqueued)
+        self.accepted(&queue, id, fresh, enqueued)
     }
 
     /// Everything that can be refused without asking Redis is refused here.
-    fn checked(&self, draft: Draft) -> Result<(QueueName, NewTask)> {
+    fn checked(&self, draft: Draft) -> Result<(QueueName, Checked)> {
         draft.body.validate(self.limits())?;
         draft.when.validate()?;
+        let fresh = draft.id.is_none();
         let id = draft.id.unwrap_or_else(TaskId::fresh);
-        Ok((draft.queue, NewTask { id, body: draft.body, when: draft.when }))
+        Ok((draft.queue, Checked { task: NewTask { id, body: draft.body, when: draft.when }, fresh }))
     }
 
-    fn accepted<O>(&self, queue: &QueueName, id: TaskId, enqueued: Enqueued) -> Result<TaskHandle<O>> {
+    fn accepted<O>(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        fresh: bool,
+        enqueued: Enqueued,
+    ) -> Result<TaskHandle<O>> {
         match enqueued {
+            // Nobody else has the id: the reply of an earlier try of this very call was lost.
+            Enqueued::Exists(KnownState::Is(state)) if fresh => {
+                Ok(TaskHandle::new(self.clone(), queue.clone(), id, Some(Enqueued::Created(state))))
+            }
             Enqueued::Created(_) | Enqueued::Exists(_) => {
                 Ok(TaskHandle::new(self.clone(), queue.clone(), id, Some(enqueued)))
             }

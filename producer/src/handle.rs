@@ -122,7 +122,8 @@ impl<O> TaskHandle<O> {
         &self.queue
     }
 
-    /// What Redis answered to the enqueue: created, or there already. None for a handle made from an id.
+    /// What Redis answered to the enqueue: created, or there already (also when the reply of an earlier try of the
+    /// same call under the caller's own id was lost). None for a handle made from an id.
     #[must_use]
     pub fn enqueued(&self) -> Option<&Enqueued> {
         self.enqueued.as_ref()

@@ -43,7 +43,7 @@ impl Producer {
 
     /// A producer with other settings.
     pub fn builder(url: &str) -> ProducerBuilder {
-        ProducerBuilder::new(Reach::Url(url.to_owned(), ConnectOptions::default()))
+        ProducerBuilder::new(Reach::Url(url.to_owned(), None))
     }
 
     /// A producer over a store that exists: another transport, or one shared with other parts of the process.
@@ -98,7 +98,7 @@ impl Producer {
 
 #[derive(Debug, Clone)]
 enum Reach {
-    Url(String, ConnectOptions),
+    Url(String, Option<ConnectOptions>),
     Store(Store),
 }
 
@@ -152,10 +152,11 @@ impl ProducerBuilder {
         self
     }
 
-    /// Timeouts of connections. A given store keeps its own. Defaults to [`ConnectOptions::default`].
+    /// Timeouts of connections. A given store keeps its own. Defaults to those of [`ConnectOptions::default`], but
+    /// at most half the deadline, so that a call on a dead connection is repeated on a new one in time.
     pub fn connect_options(mut self, options: ConnectOptions) -> Self {
         if let Reach::Url(_, kept) = &mut self.reach {
-            *kept = options;
+            *kept = Some(options);
         }
         self
     }
@@ -171,7 +172,10 @@ impl ProducerBuilder {
         }
         check_limits(&self.limits)?;
         let store = match self.reach {
-            Reach::Url(url, options) => Store::open(&url, self.namespace?, options)?,
+            Reach::Url(url, options) => {
+                let options = options.unwrap_or_else(|| timeouts_within(self.deadline));
+                Store::open(&url, self.namespace?, options)?
+            }
             Reach::Store(store) => store,
         };
         let store = store.with_settings(self.queue_settings);
@@ -190,6 +194,15 @@ impl ProducerBuilder {
             store,
         };
         Ok(Producer { inner: Arc::new(inner) })
+    }
+}
+
+fn timeouts_within(deadline: Duration) -> ConnectOptions {
+    let half = (deadline / 2).max(Duration::from_millis(50));
+    let defaults = ConnectOptions::default();
+    ConnectOptions {
+        connect_timeout: defaults.connect_timeout.min(half),
+        response_timeout: defaults.response_timeout.min(half),
     }
 }
 

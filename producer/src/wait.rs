@@ -197,6 +197,7 @@ struct Hub {
     next_connect: Instant,
     next_look: Instant,
     busy_at: Instant,
+    over: bool,
 }
 
 enum News {
@@ -217,6 +218,7 @@ impl Hub {
             next_connect: now,
             next_look: now + LOOK_EVERY,
             busy_at: now,
+            over: false,
         }
     }
 
@@ -230,10 +232,12 @@ impl Hub {
                 News::Fresh => self.look_at(self.waiters.take_fresh()).await,
                 News::Connected(Ok(listener)) => {
                     (self.connecting, self.listener) = (None, Some(listener));
+                    self.next_connect = Instant::now() + LOOK_EVERY;
                     self.look_at(self.waiters.take_stock()).await;
                 }
                 News::Connected(Err(error)) => {
                     tracing::debug!(%error, "nothing published is heard; looking every 2 s");
+                    self.next_connect = Instant::now() + LOOK_EVERY;
                     self.disconnected();
                 }
                 News::Published(Some(push)) => self.published(push),
@@ -252,7 +256,8 @@ impl Hub {
         if !state.waiting.is_empty() || !state.fresh.is_empty() {
             self.busy_at = Instant::now();
         }
-        state.running = self.busy_at.elapsed() < IDLE;
+        self.over = self.busy_at.elapsed() >= IDLE;
+        state.running = !self.over;
         state.running
     }
 
@@ -271,10 +276,10 @@ impl Hub {
         }
     }
 
+    /// The next connection is made at once if this one had lasted, else later.
     fn disconnected(&mut self) {
         (self.listener, self.connecting) = (None, None);
         self.channels.clear();
-        self.next_connect = Instant::now() + LOOK_EVERY;
     }
 
     /// Listens before it looks.
@@ -310,5 +315,18 @@ impl Hub {
         if self.waiters.is_waited_for(queue, &id) {
             self.waiters.spawn_conclude(queue.clone(), id, push.what.parse().ok());
         }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        // The runtime ended in the middle: whoever waits learns that from the dropped sender.
+        let mut state = self.waiters.state();
+        state.running = false;
+        state.waiting.clear();
+        state.fresh.clear();
     }
 }

@@ -7,5 +7,10 @@
 
 mod harness;
 mod lua_tags;
+mod producer_enqueue;
+mod producer_faults;
+mod producer_kit;
+mod producer_look;
+mod producer_wait;
 mod repo_rules;
 mod worker_basics;
