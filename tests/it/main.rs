@@ -5,6 +5,7 @@
 //! covers comes first in its name, so that `make rows` finds it. A test that needs the machine to itself has
 //! `heavy_` in its name.
 
+mod crash;
 mod harness;
 mod lua_tags;
 mod producer_enqueue;
