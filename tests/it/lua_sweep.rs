@@ -286,7 +286,8 @@ async fn r09_a_run_timeout_is_recorded_by_sweep_or_heartbeat_and_ends_a_frozen_w
         queue.sweep_for(T + 2 * B).await;
         assert_eq!(queue.record("t").await.failures, 1);
         queue.sweep_for(2000).await;
-        queue.claim(&hand, 1).await;
+        let run = queue.claim(&hand, 1).await.remove(0);
+        assert_eq!((run.stop, queue.beat(&hand, &run).await), (None, BeatAnswer::Ok), "a fresh run, no stop");
         queue.sweep_for(T + 2 * B + 3000).await;
         let record = queue.record("t").await;
         assert_eq!((record.state, record.failures), (TaskState::TimedOut, 2));
@@ -336,7 +337,7 @@ async fn an_abort_outranks_an_earlier_bound_and_never_extends_its_hard_end() {
     queue.sweep_for(10_000).await;
     queue.beat(&hand, &run).await;
     let abort = async |grace: u64| {
-        let request = AbortRequest { grace: Some(ms(grace)), ..AbortRequest::new(id("t"), "me", "why") };
+        let request = AbortRequest { grace: Some(ms(grace)), ..AbortRequest::new(id("t"), format!("me {grace}"), "why") };
         queue.store.abort(&queue.name, &[request]).await.unwrap().remove(0)
     };
     let kill_at_ms = hard_end - T - B;
@@ -348,6 +349,7 @@ async fn an_abort_outranks_an_earlier_bound_and_never_extends_its_hard_end() {
     let shorter = AbortAnswer::Requested { kill_at_ms: now + 500, hard_end_ms: now + 500 + T + B };
     assert_eq!(abort(500).await, shorter);
     assert_eq!(abort(90_000).await, shorter);
+    assert_eq!(queue.record("t").await.stop.unwrap().by.as_deref(), Some("me 60000"), "who was first");
     // Neither retried nor handed back, although attempts are left.
     queue.finish(&hand, end(&run, Outcome::Released)).await;
     let record = queue.record("t").await;
