@@ -5,9 +5,23 @@
 //! covers comes first in its name, so that `make rows` finds it. A test that needs the machine to itself has
 //! `heavy_` in its name.
 
-mod crash;
+mod cli_config;
+mod cli_exec;
+mod cli_names;
+mod cli_services;
+mod cli_tasks;
+mod cli_usage;
 mod harness;
+mod lua_claim;
+mod lua_docs;
+mod lua_fence;
+mod lua_junk;
+mod lua_keeping;
+mod lua_repeat;
+mod lua_server;
+mod lua_sweep;
 mod lua_tags;
+mod lua_walk;
 mod producer_enqueue;
 mod producer_faults;
 mod producer_kit;
