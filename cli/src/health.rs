@@ -9,20 +9,26 @@ use crate::error::Result;
 /// A reaper sweeps every second; one that has not for so long is away.
 const AWAY: Duration = Duration::from_secs(10);
 
+/// A reaper comes to a new queue within a second, even one that has just been started.
+const SOON: Duration = Duration::from_secs(2);
+
 /// Queues asked at most for the sign of a reaper, when the one in question is too new to have met it.
 const ASKED: usize = 32;
 
 /// How a queue stands, with a warning too when no reaper has ever come; none for a queue that is not registered.
 pub(crate) async fn status(producer: &Producer, queue: &QueueName) -> Result<Option<QueueStatus>> {
     let Some(mut status) = producer.queue_status(queue).await? else { return Ok(None) };
+    let told = status.warnings.iter().any(|warning| warning.starts_with("no reaper"));
     // Registering a queue begins its pulse; its watch clock goes once a reaper came.
     let look = producer.store().inspect(queue, &[]).await?;
-    if look.is_some_and(|look| look.facts.number("pulse.watch") == 0) {
+    let never = look.is_some_and(|look| look.facts.number("pulse.watch") == 0);
+    let since = status.last_sweep;
+    if never {
         status.last_sweep = None;
     }
-    let told = status.warnings.iter().any(|warning| warning.starts_with("no reaper"));
-    let lately = |ago: Duration| ago < AWAY;
-    if !told && !status.last_sweep.is_some_and(lately) && !any_swept(producer).await? {
+    let within = |limit: Duration| since.is_some_and(|ago| ago < limit);
+    let fine = if never { within(SOON) } else { within(AWAY) };
+    if !told && !fine && !any_swept(producer).await? {
         status.warnings.push(format!(
             "no reaper sweeps queue {queue}: lost workers go unnoticed; start `leasehold reaper` or a worker \
              with --with-reaper"

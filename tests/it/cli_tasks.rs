@@ -1,7 +1,9 @@
 //! Tasks from the command line, without a worker: enqueue, look, abort, retry, delete, wait.
 
+use std::time::Duration;
+
 use leasehold_common::time::parse_time;
-use leasehold_tests::{Leasehold, RedisServer};
+use leasehold_tests::{Leasehold, RedisServer, let_time_pass};
 use serde_json::{Value, json};
 
 fn run(redis: &RedisServer, arguments: &[&str]) -> leasehold_tests::process::Finished {
@@ -98,6 +100,8 @@ fn r91_an_id_of_ones_own_makes_enqueueing_repeatable() {
 #[test]
 fn r15_enqueueing_where_nobody_works_is_warned_of() {
     let redis = RedisServer::start();
+    run(&redis, &["enqueue", "q", "first"]).success();
+    let_time_pass("a reaper that had just started would have come by now", Duration::from_millis(2500));
     for arguments in [&["enqueue", "q", "x"][..], &["exec", "q", "--", "true"]] {
         let finished = run(&redis, arguments).success();
         assert!(finished.stderr.contains("no living worker for queue q"), "{}", finished.stderr);
@@ -203,7 +207,7 @@ fn json_is_json_everywhere_and_closed_pipes_are_quiet() {
         &["exec", "default", "--", "true"],
     ];
     for command in commands {
-        let finished = Leasehold::new(&redis).args(command).arg("--json").run().success();
+        let finished = Leasehold::new(&redis).arg("--json").args(command).run().success();
         assert!(finished.json().is_object(), "{command:?}");
         assert_eq!(finished.stdout.lines().count(), 1, "{command:?}");
     }
