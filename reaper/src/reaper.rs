@@ -149,8 +149,15 @@ impl Reaper {
         for (class, lasted) in lock(&self.troubles).went_well(Instant::now(), queue, classes) {
             let lasted_ms = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
             match class {
-                Class::Redis => tracing::info!(lasted_ms, "Redis answers again"),
-                _ => tracing::info!(queue = queue.map_or("", QueueName::as_str), lasted_ms, "served again"),
+                Class::Redis => {
+                    tracing::info!(
+                        lasted_ms,
+                        "Redis answers again; no run is judged dead before another lease has passed"
+                    );
+                }
+                Class::NewerFormat | Class::Data | Class::Gap | Class::Odd => {
+                    tracing::info!(queue = queue.map_or("", QueueName::as_str), lasted_ms, "served again");
+                }
             }
         }
     }
