@@ -17,10 +17,12 @@ fn worker(redis: &RedisServer, more: &[&str]) -> Proc {
 }
 
 fn running(redis: &RedisServer, command: &[&str]) -> String {
-    let id = Leasehold::new(redis).args(["exec", "default", "--"]).args(command).run().success().line();
-    eventually("it runs", LIMIT, || match state(redis, &id) {
-        state if state == "running" => Ok(()),
-        state => Err(state),
+    let script = format!("echo begun; exec {}", command.join(" "));
+    let exec = ["exec", "default", "--", "sh", "-c", &script];
+    let id = Leasehold::new(redis).args(exec).run().success().line();
+    eventually("it runs", LIMIT, || {
+        let said = Leasehold::new(redis).args(["task", "logs", &id]).run().success().stdout;
+        if said == "begun\n" { Ok(()) } else { Err(said) }
     });
     id
 }
