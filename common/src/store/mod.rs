@@ -7,6 +7,7 @@ mod enqueue;
 mod finish;
 mod heartbeat;
 mod inspect;
+mod namespace;
 mod read;
 mod registry;
 mod reply;
