@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 use leasehold_common::name::Namespace;
 use leasehold_common::text::printable;
 
-use crate::commands::{config, dev, doctor, enqueue, exec, queue, reaper, task, worker, workers};
+use crate::commands::{config, demo, dev, doctor, enqueue, exec, queue, reaper, task, worker, workers};
 use crate::exit::{self, Exit};
 use crate::output;
 
@@ -76,6 +76,8 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     /// Run everything here in one terminal: a private Redis, a reaper, a worker that runs commands
     Dev(dev::DevArgs),
+    /// See the main job on real files: crashes, aborts, retries, and a verdict
+    Demo(demo::DemoArgs),
     /// Hand a task to the queue, for a handler in a worker of yours; prints its id
     Enqueue(enqueue::EnqueueArgs),
     /// Run a command as a task; prints its id, or follows it with --wait

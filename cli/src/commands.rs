@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod config;
+pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;

@@ -16,8 +16,7 @@ mod follow;
 mod health;
 mod logging;
 mod output;
-#[cfg_attr(not(test), expect(dead_code, reason = "`demo` starts a temporary one"))]
-#[expect(unused_imports, reason = "`demo` starts a temporary one")]
+#[expect(unused_imports, reason = "tests name more of it than the commands do")]
 mod private_redis;
 mod signals;
 mod view;
@@ -73,6 +72,7 @@ fn detail(command: &Command) -> logging::Detail {
         | Command::Queue(_)
         | Command::Workers(_)
         | Command::Doctor(_)
+        | Command::Demo(_)
         | Command::Config(_) => logging::Detail::Command,
         Command::Dev(dev) if dev.is_stop() => logging::Detail::Command,
         Command::Dev(_) | Command::Worker(_) | Command::Reaper(_) => logging::Detail::Service,
@@ -82,6 +82,7 @@ fn detail(command: &Command) -> logging::Detail {
 async fn command(context: &Context, command: &Command) -> Result<Exit> {
     match command {
         Command::Dev(args) => commands::dev::run(context, args).await,
+        Command::Demo(args) => commands::demo::run(context, args).await,
         Command::Worker(args) => commands::worker::run(context, args).await,
         Command::Reaper(_) => commands::reaper::run(context).await,
         Command::Enqueue(args) => commands::enqueue::run(context, args).await,

@@ -53,6 +53,11 @@ impl Output {
         self.json
     }
 
+    /// Whether nothing but warnings is wanted on stderr.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
     /// JSON if it was asked for, else lines for people.
     pub(crate) fn either(self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
         if self.is_json() { json(value) } else { line(&text()) }

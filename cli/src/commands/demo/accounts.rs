@@ -37,48 +37,30 @@ fn totals(summary: &Summary) -> Totals {
     totals
 }
 
-/// `demo: 312 tasks: 309 completed, 1 failed, 1 timed_out, 1 aborted`: states in the order of a task's life's end.
+/// The states of [`Totals::by_state`] in the order in which they are told: ends first.
+pub(super) fn states() -> impl Iterator<Item = &'static str> {
+    let (ended, live): (Vec<_>, Vec<_>) = TaskState::ALL.into_iter().partition(|state| state.is_terminal());
+    ended.into_iter().chain(live).map(TaskState::as_str).chain([MISSING])
+}
+
+/// `demo: 312 tasks: 309 completed, 1 failed, 1 timed_out, 1 aborted`.
 fn line(totals: &Totals) -> String {
-    let states = TaskState::ALL.map(TaskState::as_str);
-    let ended = TaskState::ALL.into_iter().filter(|state| state.is_terminal()).map(TaskState::as_str);
-    let others = states.into_iter().filter(|name| !ended.clone().any(|e| e == *name)).chain([MISSING]);
-    let counts: Vec<String> = ended
-        .clone()
-        .chain(others)
-        .filter_map(|state| Some(format!("{} {state}", totals.by_state.get(state)?)))
-        .collect();
+    let counted = |state: &'static str| Some(format!("{} {state}", totals.by_state.get(state)?));
+    let counts: Vec<String> = states().filter_map(counted).collect();
     let s = if totals.tasks == 1 { "" } else { "s" };
     format!("demo: {} task{s}: {}", totals.tasks, counts.join(", "))
 }
 
-fn state_of(task: &TaskRow) -> &'static str {
+/// The name under which a task is counted.
+pub(super) fn state_of(task: &TaskRow) -> &'static str {
     task.state.map_or(MISSING, TaskState::as_str)
 }
 
 fn problems(summary: &Summary) -> Vec<String> {
     let mut found = Vec::new();
-    let rows = |wrong: &dyn Fn(&TaskRow) -> Option<String>| {
-        summary.tasks.iter().filter_map(|task| wrong(task)).collect::<Vec<_>>()
-    };
-    tell(&mut found, rows(&|task| {
-        let (state, expected) = (state_of(task), task.expected);
-        let why = task.failure.as_ref().map(|f| format!(" ({}: {})", f.kind.as_str(), f.message));
-        (task.state != Some(expected))
-            .then(|| format!("task {} is {state} instead of {expected}{}", task.id, why.unwrap_or_default()))
-    }));
-    tell(&mut found, rows(&|task| {
-        let file = task.file.as_deref().unwrap_or("its file");
-        let wrong = task.verified == Some(false);
-        wrong.then(|| {
-            format!("the result of task {} is not that of {file}: did it change while the demo ran?", task.id)
-        })
-    }));
-    tell(&mut found, rows(&|task| {
-        let unchecked = task.file.is_some()
-            && task.state == Some(TaskState::Completed)
-            && task.verified.is_none();
-        unchecked.then(|| format!("the result of task {} was not compared with its file", task.id))
-    }));
+    for wrong in [wrong_state, wrong_result, unchecked_result] {
+        tell(&mut found, summary.tasks.iter().filter_map(wrong).collect());
+    }
     tell(&mut found, duplicates(&summary.tasks));
     tell(&mut found, counts(summary));
     for scenario in summary.scenarios.iter().filter(|scenario| !scenario.ok) {
@@ -92,6 +74,32 @@ fn problems(summary: &Summary) -> Vec<String> {
     }
     found.extend(left_over(summary));
     found
+}
+
+fn wrong_state(task: &TaskRow) -> Option<String> {
+    if task.state == Some(task.expected) {
+        return None;
+    }
+    let why = task.failure.as_ref().map(|f| format!(" ({}: {})", f.kind.as_str(), f.message));
+    let (state, expected) = (state_of(task), task.expected);
+    Some(format!("task {} is {state} instead of {expected}{}", task.id, why.unwrap_or_default()))
+}
+
+fn wrong_result(task: &TaskRow) -> Option<String> {
+    let file = task.file.as_deref().unwrap_or("its file");
+    match task.verified {
+        Some(false) if task.file_changed => {
+            Some(format!("{file} changed while the demo ran: let it stand still and run the demo again"))
+        }
+        Some(false) => Some(format!("the result of task {} is not that of {file}", task.id)),
+        Some(true) | None => None,
+    }
+}
+
+fn unchecked_result(task: &TaskRow) -> Option<String> {
+    let completed = task.state == Some(TaskState::Completed);
+    (task.file.is_some() && completed && task.verified.is_none())
+        .then(|| format!("the result of task {} was not compared with its file", task.id))
 }
 
 /// The first of many, and how many more.
@@ -113,7 +121,8 @@ fn duplicates(tasks: &[TaskRow]) -> Vec<String> {
 
 /// The queue's own counts are those of the rows.
 fn counts(summary: &Summary) -> Vec<String> {
-    let listed = |state: TaskState| summary.tasks.iter().filter(|task| task.state == Some(state)).count() as u64;
+    let listed =
+        |state: TaskState| summary.tasks.iter().filter(|task| task.state == Some(state)).count() as u64;
     let kept = |state: TaskState| summary.kept.get(&state).copied().unwrap_or_default();
     let differ = |state: &TaskState| listed(*state) != kept(*state);
     let tell = |state: TaskState| {

@@ -97,7 +97,8 @@ impl Crew {
             return Err(member.failure(&format!("ended by itself ({status})")));
         }
         let pid = Pid::from_raw(i32::try_from(member.child.id()).unwrap_or(i32::MAX));
-        kill(pid, Signal::SIGTERM).map_err(|error| Failure::io(format!("cannot stop {name}"), &error.into()))?;
+        kill(pid, Signal::SIGTERM)
+            .map_err(|error| Failure::io(format!("cannot stop {name}"), &error.into()))?;
         let begun = tokio::time::Instant::now();
         loop {
             match member.look() {
@@ -124,8 +125,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Terminates all that are left, in the order of their start but the last first: the reaper, started first,
-    /// ends last. What fails is told; the others are ended all the same.
+    /// Terminates all that are left, the last started first. What fails is told; the others are ended all the same.
     pub(super) async fn dismiss(&mut self) -> Vec<String> {
         let names: Vec<String> = self.members.iter().rev().map(|member| member.name.clone()).collect();
         let mut problems = Vec::new();
@@ -169,7 +169,7 @@ impl Member {
     fn look(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             // An error says that somebody else has waited for it: it is gone.
-            self.ended = self.child.try_wait().unwrap_or(Some(ExitStatus::from_raw(0)));
+            self.ended = self.child.try_wait().unwrap_or_else(|_| Some(ExitStatus::from_raw(0)));
         }
         self.ended
     }

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use nix::fcntl::OFlag;
 use serde::Serialize;
@@ -80,6 +81,17 @@ pub(super) struct Found {
     pub(super) name: PathBuf,
     /// Its size when it was found.
     pub(super) bytes: u64,
+    /// When it had been changed last, then; none where the system does not tell.
+    pub(super) modified: Option<SystemTime>,
+}
+
+impl Found {
+    /// Whether it is not the file any more that was found.
+    pub(super) fn has_changed(&self) -> bool {
+        std::fs::symlink_metadata(&self.path).map_or(true, |now| {
+            !now.is_file() || now.len() != self.bytes || now.modified().ok() != self.modified
+        })
+    }
 }
 
 /// All of it.
@@ -94,19 +106,21 @@ pub(super) struct Listing {
 impl Listing {
     fn skip(&mut self, why: Skip, name: &Path) {
         let skipped = self.skipped.entry(why);
-        skipped
-            .or_insert_with(|| Skipped { count: 0, first: name.to_string_lossy().into_owned() })
-            .count += 1;
+        skipped.or_insert_with(|| Skipped { count: 0, first: name.to_string_lossy().into_owned() }).count +=
+            1;
     }
 }
 
 /// Lists the files below `folder`. Blocks.
 pub(super) fn list(folder: &Path, bounds: Bounds) -> Result<Listing> {
     let shown = folder.display();
-    let root = std::fs::canonicalize(folder)
-        .map_err(|error| Failure::usage("DIR", format!("{shown}: {error}")).hint("name a folder that you can read"))?;
+    let root = std::fs::canonicalize(folder).map_err(|error| {
+        Failure::usage("DIR", format!("{shown}: {error}")).hint("name a folder that you can read")
+    })?;
     if !root.is_dir() {
-        return Err(Failure::usage("DIR", format!("{shown} is not a folder")).hint("name the folder that holds it"));
+        return Err(
+            Failure::usage("DIR", format!("{shown} is not a folder")).hint("name the folder that holds it")
+        );
     }
     let mut listing = Listing::default();
     let mut walk = WalkDir::new(&root).min_depth(1).sort_by_file_name().into_iter();
@@ -115,11 +129,11 @@ pub(super) fn list(folder: &Path, bounds: Bounds) -> Result<Listing> {
             Ok(entry) => entry,
             Err(error) => {
                 let name = error.path().and_then(|path| path.strip_prefix(&root).ok());
-                listing.skip(Skip::Unreadable, name.unwrap_or(Path::new("?")));
+                listing.skip(Skip::Unreadable, name.unwrap_or_else(|| Path::new("?")));
                 continue;
             }
         };
-        let name = entry.path().strip_prefix(&root).unwrap_or(entry.path());
+        let name = entry.path().strip_prefix(&root).unwrap_or_else(|_| entry.path());
         let kind = entry.file_type();
         if kind.is_dir() {
             if SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
@@ -131,9 +145,9 @@ pub(super) fn list(folder: &Path, bounds: Bounds) -> Result<Listing> {
             break;
         } else {
             match judge(&entry, bounds) {
-                Ok(bytes) => {
+                Ok((bytes, modified)) => {
                     let (path, name) = (entry.path().to_owned(), name.to_owned());
-                    listing.files.push(Found { path, name, bytes });
+                    listing.files.push(Found { path, name, bytes, modified });
                 }
                 Err(why) => listing.skip(why, name),
             }
@@ -146,8 +160,8 @@ pub(super) fn list(folder: &Path, bounds: Bounds) -> Result<Listing> {
     Ok(listing)
 }
 
-/// The size of a file that is worked on, else why it is not.
-fn judge(entry: &walkdir::DirEntry, bounds: Bounds) -> Result<u64, Skip> {
+/// Size and last change of a file that is worked on, else why it is not.
+fn judge(entry: &walkdir::DirEntry, bounds: Bounds) -> Result<(u64, Option<SystemTime>), Skip> {
     let kind = entry.file_type();
     if kind.is_symlink() {
         return Err(Skip::Link);
@@ -155,12 +169,12 @@ fn judge(entry: &walkdir::DirEntry, bounds: Bounds) -> Result<u64, Skip> {
     if !kind.is_file() {
         return Err(Skip::Special);
     }
-    let bytes = entry.metadata().map_err(|_| Skip::Unreadable)?.len();
-    if bytes > bounds.bytes {
+    let facts = entry.metadata().map_err(|_| Skip::Unreadable)?;
+    if facts.len() > bounds.bytes {
         return Err(Skip::TooLarge);
     }
     open(entry.path()).map_err(|_| Skip::Unreadable)?;
-    Ok(bytes)
+    Ok((facts.len(), facts.modified().ok()))
 }
 
 /// Opens a regular file for reading: no link, and nothing that could make the reader wait.

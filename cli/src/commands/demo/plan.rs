@@ -25,6 +25,9 @@ const LONGEST_PACE: Duration = Duration::from_millis(250);
 /// but for those that are in hand when the worker is killed: longer than it takes to fill all slots.
 const SLOW_PACE: Duration = Duration::from_millis(3500);
 
+/// How long the slow ones may take to fill all slots: less than they last.
+pub(super) const SLOW_FILL: Duration = Duration::from_millis(2500);
+
 /// Files whose size a command counts, too.
 const COUNTED: usize = 6;
 
@@ -216,7 +219,12 @@ mod tests {
     use super::*;
 
     fn found(number: usize) -> Vec<Found> {
-        let file = |n| Found { path: format!("/d/{n}").into(), name: format!("{n}").into(), bytes: 1 };
+        let file = |n| Found {
+            path: format!("/d/{n}").into(),
+            name: format!("{n}").into(),
+            bytes: 1,
+            modified: None,
+        };
         (0..number).map(file).collect()
     }
 
@@ -224,8 +232,12 @@ mod tests {
     fn ids_are_unique_and_one_file_fails_once_whatever_the_number() {
         for number in [1, 2, 3, 8, 11, 33, 34, 270, 2000] {
             let plan = Plan::new(found(number));
-            let ids: HashSet<&str> =
-                plan.files.iter().map(|f| f.id.as_str()).chain(plan.commands().map(|c| c.id.as_str())).collect();
+            let ids: HashSet<&str> = plan
+                .files
+                .iter()
+                .map(|f| f.id.as_str())
+                .chain(plan.commands().map(|c| c.id.as_str()))
+                .collect();
             assert_eq!(ids.len(), plan.len());
             assert_eq!(plan.files.len(), number);
             let slow = plan.files.iter().filter(|f| f.slow).count();
@@ -240,7 +252,7 @@ mod tests {
     fn files_of_names_that_are_not_text_have_no_command() {
         use std::os::unix::ffi::OsStringExt as _;
         let name = std::ffi::OsString::from_vec(vec![b'/', 0xff]);
-        let file = Found { path: name.clone().into(), name: name.into(), bytes: 1 };
+        let file = Found { path: name.clone().into(), name: name.into(), bytes: 1, modified: None };
         assert!(Plan::new(vec![file]).counted.is_empty());
     }
 }

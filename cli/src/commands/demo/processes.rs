@@ -120,7 +120,8 @@ mod tests {
     #[tokio::test]
     async fn a_marked_process_is_found_and_its_end_is_seen() {
         let mark = format!("demo-test-{}", uuid::Uuid::new_v4().simple());
-        let mut child = Command::new("sleep").arg("600").env(MARK_VARIABLE, format!("{mark}.x")).spawn().unwrap();
+        let mut child =
+            Command::new("sleep").arg("600").env(MARK_VARIABLE, format!("{mark}.x")).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let process = Watched::new(pid).unwrap();
         if has_proc() {

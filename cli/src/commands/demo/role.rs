@@ -1,11 +1,9 @@
 //! The processes of the demo: this same binary as a worker or as the reaper.
 
-use std::error::Error as _;
 use std::str::FromStr;
 use std::time::Duration;
 
 use leasehold_common::name::WorkerName;
-use leasehold_common::transport::ConnectOptions;
 use leasehold_reaper::Reaper;
 use leasehold_worker::{ExecPolicy, Worker};
 use tokio::io::AsyncReadExt as _;
@@ -13,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::job::{QUEUE, checksum};
 use crate::context::Context;
-use crate::error::{Failure, Result};
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::signals;
 
@@ -52,7 +50,7 @@ pub(super) async fn play(context: &Context, role: &Role) -> Result<Exit> {
     let settings = &context.settings;
     match role {
         Role::Worker(name) => {
-            let worker = Worker::connect(&settings.redis_url.value).await.map_err(worker_failure)?;
+            let worker = Worker::connect(&settings.redis_url.value).await?;
             let namespace = settings.namespace.value.clone();
             let running = worker
                 .queue(QUEUE, SLOTS)
@@ -63,11 +61,10 @@ pub(super) async fn play(context: &Context, role: &Role) -> Result<Exit> {
                 .configure(|config| config.namespace = namespace)
                 .handle(checksum)
                 .run_until(told_to_stop());
-            running.await.map_err(worker_failure)?;
+            running.await?;
         }
         Role::Reaper => {
-            let store = settings.store(ConnectOptions::default())?;
-            let reaper = Reaper::new(store, leasehold_reaper::Config::default())?;
+            let reaper = Reaper::new(context.store()?, leasehold_reaper::Config::default())?;
             let stop = CancellationToken::new();
             let running = reaper.run(stop.clone());
             tokio::pin!(running);
@@ -93,16 +90,6 @@ async fn told_to_stop() {
         () = signals::asked_to_stop() => {}
         _ = stdin.read(&mut nothing) => {}
     }
-}
-
-fn worker_failure(error: leasehold_worker::Error) -> Failure {
-    let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        message = format!("{message}: {cause}");
-        source = cause.source();
-    }
-    Failure::failed(message)
 }
 
 #[cfg(test)]

@@ -44,8 +44,8 @@ impl Drop for Following {
 
 impl Show {
     /// For this process's stderr.
-    pub(super) fn new(output: Output, quiet: bool) -> Self {
-        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+    pub(super) fn new(output: Output) -> Self {
+        let bar = (!output.is_quiet() && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
             let style = ProgressStyle::with_template("  [{bar:30}] {pos}/{len} tasks ended  {msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));

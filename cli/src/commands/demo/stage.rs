@@ -82,6 +82,11 @@ impl Stage {
         Ok(Self { crew, url, namespace, server, redis, data, logs, show: show.clone() })
     }
 
+    /// Whether the Redis is not the demo's own.
+    pub(super) fn is_guest(&self) -> bool {
+        self.data.is_none()
+    }
+
     /// Ends everything: in order after a demo that came to its end, at once after one that did not. Tells what
     /// went wrong on the way, and what was still there afterwards.
     pub(super) async fn close(mut self, in_order: bool, keep: bool) -> (Vec<String>, LeftOver) {

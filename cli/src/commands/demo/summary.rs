@@ -106,6 +106,8 @@ pub(super) struct TaskRow {
     pub(super) result: Option<serde_json::Value>,
     /// Whether the result was found to be that of the file; none where there is nothing to compare.
     pub(super) verified: Option<bool>,
+    /// Whether the file is not the one any more that the demo found at its begin.
+    pub(super) file_changed: bool,
     /// The failure it ended with, or had last.
     pub(super) failure: Option<FailureRow>,
 }
@@ -230,7 +232,7 @@ impl Place {
     /// Writes it, whole or not at all.
     pub(super) fn write(&self, summary: &Summary) -> Result<()> {
         let write = || {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
+            let folder = self.path.parent().unwrap_or_else(|| Path::new("."));
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             serde_json::to_writer_pretty(&mut file, summary)?;
             file.write_all(b"\n")?;
@@ -247,8 +249,9 @@ impl Place {
 }
 
 fn not_writable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::io(format!("cannot write {}", path.display()), error)
-        .hint("run the demo in a folder that you may write to, and name the one to work on: leasehold demo DIR")
+    Failure::io(format!("cannot write {}", path.display()), error).hint(
+        "run the demo in a folder that you may write to, and name the one to work on: leasehold demo DIR",
+    )
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ fn row(id: &str, state: TaskState) -> TaskRow {
         command: None,
         result: None,
         verified: None,
+        file_changed: false,
         failure: None,
     }
 }
@@ -93,8 +94,13 @@ type Case = (&'static str, fn(&mut Summary), &'static [&'static str]);
 
 #[test]
 fn whatever_is_wrong_is_told_and_fails_the_demo() {
-    let cases: [Case; 12] = [
+    let cases: [Case; 13] = [
         ("a result does not match", |s| s.tasks[0].verified = Some(false), &["task a", "a.rs"]),
+        (
+            "a file changed",
+            |s| (s.tasks[0].verified, s.tasks[0].file_changed) = (Some(false), true),
+            &["a.rs changed", "again"],
+        ),
         ("a result was not compared", |s| s.tasks[1].verified = None, &["task b", "not compared"]),
         ("a task is missing", |s| s.tasks[2].state = None, &["task c is missing instead of aborted"]),
         (
@@ -104,7 +110,7 @@ fn whatever_is_wrong_is_told_and_fails_the_demo() {
         ),
         ("a row is missing", |s| drop(s.tasks.pop()), &["counts 1 failed, the list of tasks 0"]),
         ("a row is there twice", |s| s.tasks.push(file("a")), &["task a is listed twice"]),
-        ("the queue has more", |s| drop(s.kept.insert(TaskState::Queued, 1)), &["counts 1 queued"]),
+        ("the queue has more", |s| s.kept.extend([(TaskState::Queued, 1)]), &["counts 1 queued"]),
         ("a scenario came out otherwise", |s| s.scenarios[0].ok = false, &["abort: expected x; y"]),
         ("a process is left", |s| s.left_over.processes.push(77), &["77"]),
         ("a folder is left", |s| s.left_over.folders.push("/tmp/x".to_owned()), &["/tmp/x"]),

@@ -1,0 +1,109 @@
+//! `leasehold demo`: the main job on real files, with crashes, aborts and retries, checked to the last task.
+//!
+//! - [`files`], [`plan`], [`job`]: which files, which tasks, and what a task does
+//! - [`stage`], [`crew`], [`role`], [`processes`]: the Redis and the processes, and how none of it stays behind
+//! - [`play`], [`acts`]: what happens, in order
+//! - [`collect`], [`accounts`], [`summary`]: what became of it, whether that adds up (pure), and the file that says so
+//! - [`show`], [`report`]: what a person sees
+
+mod accounts;
+mod acts;
+mod collect;
+mod crew;
+mod files;
+mod job;
+mod plan;
+mod play;
+mod processes;
+mod report;
+mod role;
+mod show;
+mod stage;
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+
+use clap::Args;
+
+use crate::context::Context;
+use crate::error::{Failure, Result};
+use crate::exit::Exit;
+use crate::signals;
+use role::Role;
+use show::Show;
+use stage::Stage;
+use summary::{LeftOver, Place, Summary};
+
+/// See the main job on real files: crashes, aborts, retries, and a verdict.
+///
+/// Takes the files below DIR, enqueues a task for each (checksum and compress) and some shell commands, runs three
+/// workers and a reaper, kills a worker with SIGKILL in the middle, aborts a command, lets one run into its
+/// timeout, has one fail and retry, and stops a worker that hands its work back. At the end every result is
+/// compared with its file, the doctor looks at every invariant, and target/demo/summary.json holds the details.
+///
+/// Exits with 0 only if every task is accounted for and nothing is left over. Files are only read; at most 2000 of
+/// at most 16 MiB each; .git, target, .leasehold, links and special files are skipped. Redis is a private one in a
+/// temporary folder, or the one that --redis-url, LEASEHOLD_REDIS_URL, REDIS_URL or leasehold.toml names: there the
+/// demo works in a namespace of its own and removes it.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The folder to work on
+    #[arg(value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// Keep Redis with its data, and the logs of the processes, and say where they are
+    #[arg(long)]
+    keep: bool,
+    /// What a process of the demo does
+    #[arg(long, hide = true, value_name = "ROLE")]
+    role: Option<Role>,
+}
+
+/// Runs it.
+pub(crate) async fn run(context: &Context, args: &DemoArgs) -> Result<Exit> {
+    match &args.role {
+        Some(role) => Box::pin(role::play(context, role)).await,
+        None => Box::pin(demo(context, args)).await,
+    }
+}
+
+async fn demo(context: &Context, args: &DemoArgs) -> Result<Exit> {
+    let mut stop = pin!(signals::asked_to_stop());
+    // Listens from here on: a signal during the set-up is seen after it, and finds something to end.
+    let _ = futures::poll!(stop.as_mut());
+    let place = Place::prepare(Path::new(""))?;
+    let show = Show::new(context.output);
+    let directory = args.directory.clone();
+    let listing =
+        tokio::task::spawn_blocking(move || files::list(&directory, files::Bounds::default())).await;
+    let listing = listing.map_err(|error| Failure::failed(format!("cannot list the files: {error}")))??;
+    let directory = std::fs::canonicalize(&args.directory).unwrap_or_else(|_| args.directory.clone());
+    let directory = directory.display().to_string();
+    show.say(&format!("demo: {} files below {directory}", listing.files.len()));
+    let mut stage = Stage::open(context, &show).await?;
+    if stage.is_guest() {
+        show.say(&format!("redis: {}, in the namespace {}", stage.server, stage.namespace));
+    }
+
+    let played = tokio::select! {
+        // cancel-safe: what was dropped is taken down below, whatever it was doing.
+        biased;
+        () = stop => Err(Failure::new(Exit::Aborted, "interrupted: everything that the demo started was ended")),
+        played = Box::pin(play::play(&mut stage, &show, directory, listing)) => played,
+    };
+    let (problems, left) = stage.close(played.is_ok(), args.keep).await;
+    let summary = match played {
+        Ok(summary) => accounts::close(finished(summary, problems, left)),
+        Err(failure) => {
+            problems.iter().for_each(|problem| show.say(&format!("problem: {problem}")));
+            return Err(failure);
+        }
+    };
+    place.write(&summary)?;
+    report::print(context.output, &summary, place.path())?;
+    Ok(if summary.ok { Exit::Success } else { Exit::Failed })
+}
+
+fn finished(summary: Summary, problems: Vec<String>, left_over: LeftOver) -> Summary {
+    Summary { problems, left_over, ..summary }
+}
