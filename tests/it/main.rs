@@ -5,6 +5,7 @@
 //! covers comes first in its name, so that `make rows` finds it. A test that needs the machine to itself has
 //! `heavy_` in its name.
 
+mod aborts;
 mod cli_config;
 mod cli_exec;
 mod cli_names;
