@@ -2,8 +2,7 @@
 -- Used by `finish` (the run says so), `sweep` (its owner is dead, or it is past a bound) and `abort`.
 
 local ERRORS_KEPT = 25
-local ERROR_BYTES = 4096
-local DETAIL_BYTES = 1024
+local ERROR_BYTES, DETAIL_BYTES = 4096, 1024
 local UNKNOWN_NAME_MS = 300000
 
 -- False in `sweep` and `abort`, which end runs that cannot say so: these are told `lost` if they come back.

@@ -80,9 +80,9 @@ fn the_headers_of_the_scripts_name_the_transitions_that_they_do() {
 fn the_list_of_scripts_and_parts_is_complete() {
     let text = page("lua/README.md");
     let told = |heading: &str| {
-        let names = rows(&text, heading).into_iter().flat_map(|r| {
-            r[0].split(", ").map(str::to_owned).collect::<Vec<_>>()
-        });
+        let names = rows(&text, heading)
+            .into_iter()
+            .flat_map(|r| r[0].split(", ").map(str::to_owned).collect::<Vec<_>>());
         names.collect::<BTreeSet<String>>()
     };
     let scripts = script::ALL.iter().map(|s| s.name.to_owned()).collect();
@@ -101,7 +101,13 @@ async fn leave_everything(queue: &Queue) {
     let runs = queue.claim(&hand, 4).await;
     for run in &runs {
         let (id, run) = (run.id.clone(), run.run.clone());
-        let piece = LogPiece { id: id.clone(), run: run.clone(), offset: 0, stream: OutputStream::Out, text: vec![1] };
+        let piece = LogPiece {
+            id: id.clone(),
+            run: run.clone(),
+            offset: 0,
+            stream: OutputStream::Out,
+            text: vec![1],
+        };
         queue.store.append_log(&queue.name, &hand.inc, &[piece]).await.unwrap();
         let progress = Progress { id, run, number: 1, share: Some(0.5), message: "half".to_owned() };
         queue.store.progress(&queue.name, &hand.inc, &[progress]).await.unwrap();
@@ -109,7 +115,11 @@ async fn leave_everything(queue: &Queue) {
     queue.finish(&hand, end(&runs[0], Outcome::Completed(vec![1; 3000]))).await;
     queue.finish(&hand, failed(&runs[2], RetryAdvice::Policy)).await;
     queue.finish(&hand, end(&runs[3], Outcome::Unknown { name: "t".to_owned() })).await;
-    queue.store.abort(&queue.name, &["q", "g", "ab"].map(|n| AbortRequest::new(id(n), "me", "why"))).await.unwrap();
+    queue
+        .store
+        .abort(&queue.name, &["q", "g", "ab"].map(|n| AbortRequest::new(id(n), "me", "why")))
+        .await
+        .unwrap();
     let rev = |name: &'static str| async move { (id(name), queue.record(name).await.rev) };
     queue.store.retry(&queue.name, &[rev("q").await]).await.unwrap();
     queue.store.delete(&queue.name, &[rev("g").await]).await.unwrap();
@@ -119,7 +129,9 @@ async fn leave_everything(queue: &Queue) {
     queue.seed(&["late"]).await;
     let last = queue.claim(&watcher, 8).await;
     let (message, detail) = ("x".to_owned(), FailureDetail { exit_code: Some(1), signal: None });
-    queue.finish(&watcher, end(&last[0], Outcome::Stopped { cause: StopCause::RunTimeout, message, detail })).await;
+    queue
+        .finish(&watcher, end(&last[0], Outcome::Stopped { cause: StopCause::RunTimeout, message, detail }))
+        .await;
     queue.seed(&["tiny"]).await;
     let tiny = queue.claim(&watcher, 8).await;
     queue.finish(&watcher, end(&tiny[0], Outcome::Completed(vec![1]))).await;
@@ -189,7 +201,8 @@ async fn the_data_model_names_every_field_of_a_record_and_every_counter() {
     let rare = ["c", "e", "lv", "p"];
     let unseen: Vec<&String> = told.difference(&seen).filter(|f| !rare.contains(&f.as_str())).collect();
     assert!(unseen.is_empty(), "fields that nothing writes: {unseen:?}");
-    let counters = rows(&text, "## Keys of a queue").into_iter().find(|r| r[0] == "Q:totals").unwrap().remove(3);
+    let counters =
+        rows(&text, "## Keys of a queue").into_iter().find(|r| r[0] == "Q:totals").unwrap().remove(3);
     for counter in queue.redis::<Vec<String>>(&["HKEYS", &queue.key("totals")]) {
         assert!(counters.split(' ').any(|c| c == counter), "{counter} is not in the data model");
     }

@@ -5,8 +5,8 @@ use leasehold_common::record::{FailureDetail, StopCause};
 use leasehold_common::script;
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
-    Beat, BeatAnswer, ClaimedTask, Finish, FinishAnswer, LogPiece, Outcome, OutputStream, Progress, QueueSettings,
-    RetryAdvice, UpdateAnswer,
+    Beat, BeatAnswer, ClaimedTask, Finish, FinishAnswer, LogPiece, Outcome, OutputStream, Progress,
+    QueueSettings, RetryAdvice, UpdateAnswer,
 };
 use leasehold_tests::queue::{Hand, Queue, T, done, end, id, ms, task, task_with};
 
@@ -49,13 +49,8 @@ async fn changes_nothing(
     let beats = [Beat { id: id(name), run: run.clone() }];
     let got = queue.store.heartbeat(&queue.name, inc, &beats).await.unwrap().answers;
     assert_eq!(got, [beat], "heartbeat by {case}");
-    let progress = Progress {
-        id: id(name),
-        run: run.clone(),
-        number: 99,
-        share: Some(1.0),
-        message: "late".to_owned(),
-    };
+    let progress =
+        Progress { id: id(name), run: run.clone(), number: 99, share: Some(1.0), message: "late".to_owned() };
     assert_eq!(queue.store.progress(&queue.name, inc, &[progress]).await.unwrap(), [update], "{case}");
     let (id, run) = (id(name), run.clone());
     let piece = LogPiece { id, run, offset: 1 << 20, stream: OutputStream::Out, text: b"late".to_vec() };
@@ -161,9 +156,7 @@ async fn case_03_a_reclaimed_run_that_comes_back_is_told_lost() {
 async fn case_20_a_run_that_was_ended_past_its_hard_end_is_told_lost() {
     let queue = Queue::start().await;
     let a = Hand::new("a");
-    let run = queue
-        .running(&a, task_with("t", |t| t.body.policy.run_timeout = Some(ms(1000))))
-        .await;
+    let run = queue.running(&a, task_with("t", |t| t.body.policy.run_timeout = Some(ms(1000)))).await;
     // It beats happily but never ends: 1 s + grace 30 s + T + B, and a sweep.
     for _ in 0..54 {
         queue.sweep_for(1000).await;
@@ -191,9 +184,7 @@ async fn every_script_called_by_a_run_looks_at_the_fence_of_each_item() {
     words.extend(all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str(), "1", "0.5", "half"]));
     assert_eq!(queue.script(&script::UPDATE, &words).items(), ["ok", "lost", "lost", "ok"]);
     let mut words = vec!["1", a.inc.as_str()];
-    words.extend(
-        all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str(), "completed", "", "", "", "out"]),
-    );
+    words.extend(all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str(), "completed", "", "", "", "out"]));
     assert_eq!(queue.script(&script::FINISH, &words).items(), ["ok", "lost", "repeat", "ok"]);
     queue.check().await;
 }

@@ -1,10 +1,8 @@
 //! What a broken client, a foreign key or a newer release leaves: refused before any write, item by item.
 
-use leasehold_common::record::StopCause;
 use leasehold_common::script::{self, ScriptSpec};
-use leasehold_common::state::TaskState;
-use leasehold_common::store::{AbortRequest, QueueSettings, RetryAdvice, When};
-use leasehold_tests::queue::{Answer, Hand, Queue, args, done, failed, id, ms, task, task_with};
+use leasehold_common::store::{QueueSettings, RetryAdvice, When};
+use leasehold_tests::queue::{Answer, Hand, Queue, args, done, failed, ms, task_with};
 
 /// Tasks in all the states that the calls below act on, each call with something to do.
 struct Scene {
@@ -75,9 +73,26 @@ impl Scene {
 }
 
 const SHARED: [&str; 20] = [
-    "config", "running", "scheduled", "gone", "events", "wake", "watch", "pulse", "totals", "token",
-    "done:completed", "done:failed", "done:timed_out", "done:aborted", "ready:urgent", "ready:again",
-    "ready:high", "ready:normal", "ready:low", "claim:inc-w",
+    "config",
+    "running",
+    "scheduled",
+    "gone",
+    "events",
+    "wake",
+    "watch",
+    "pulse",
+    "totals",
+    "token",
+    "done:completed",
+    "done:failed",
+    "done:timed_out",
+    "done:aborted",
+    "ready:urgent",
+    "ready:again",
+    "ready:high",
+    "ready:normal",
+    "ready:low",
+    "claim:inc-w",
 ];
 
 /// Does the script's header name this key among those it uses?
@@ -180,8 +195,18 @@ fn has_a_form(name: &str, value: &[u8]) -> bool {
     }
     let text = matches!(
         name,
-        "id" | "digest" | "body" | "worker" | "incarnation" | "run" | "message" | "data" | "request" | "by"
-            | "reason" | "text" | "woken"
+        "id" | "digest"
+            | "body"
+            | "worker"
+            | "incarnation"
+            | "run"
+            | "message"
+            | "data"
+            | "request"
+            | "by"
+            | "reason"
+            | "text"
+            | "woken"
     );
     !text
 }
@@ -338,7 +363,8 @@ async fn a_corrupt_record_is_answered_as_such_and_the_rest_of_the_batch_goes_on(
 #[tokio::test]
 async fn wrong_fields_tear_no_call() {
     let mut scene = Scene::new().await;
-    for (field, wrong) in [("bg", "\u{1}x"), ("st", "weird"), ("sp", "text"), ("e", "text"), ("lv", "again")] {
+    for (field, wrong) in [("bg", "\u{1}x"), ("st", "weird"), ("sp", "text"), ("e", "text"), ("lv", "again")]
+    {
         for at in 0..scene.calls().len() {
             scene.again().await;
             let (script, words) = scene.calls().swap_remove(at);
@@ -348,7 +374,14 @@ async fn wrong_fields_tear_no_call() {
                 let key = scene.queue.key(&format!("task:{task}"));
                 scene.queue.redis::<()>(&["EVAL", lua, "1", &key, field, wrong]);
             }
-            scene.queue.redis::<()>(&["HSET", &scene.queue.key("totals"), "transitions", "x", "started", "x"]);
+            scene.queue.redis::<()>(&[
+                "HSET",
+                &scene.queue.key("totals"),
+                "transitions",
+                "x",
+                "started",
+                "x",
+            ]);
             scene.queue.redis::<()>(&["HSET", &scene.queue.key("pulse"), "watch", "nan", "last", "x"]);
             assert_eq!(scene.send(script, &words, field).tag(), "ok", "{} {field}", script.name);
         }
@@ -359,23 +392,4 @@ async fn wrong_fields_tear_no_call() {
     scene.queue.redis::<()>(&["EVAL", lua, "1", &scene.queue.key("claim:inc-w")]);
     let words = args(&["1", "inc-w", "w", "5", "3", "1048576", "open", "0"]);
     assert_eq!(scene.send(&script::CLAIM, &words, "a junk claim").tag(), "ok");
-}
-
-#[tokio::test]
-async fn texts_are_cut_to_their_limits() {
-    let scene = Scene::new().await;
-    let queue = &scene.queue;
-    let long = "x".repeat(1 << 20);
-    queue.script(&script::ABORT, &["1", "run", "r", "", &long, &long]);
-    let stop = queue.record("run").await.stop.unwrap();
-    assert_eq!(stop.cause, StopCause::Abort);
-    assert_eq!((stop.by.unwrap().len(), stop.reason.unwrap().len()), (256, 1024));
-    queue.script(&script::FINISH, &["1", "inc-w", "run", &scene.run, "failed", "error", "", &long, &long]);
-    let detail = queue.store.detail(&queue.name, &id("run")).await.unwrap().unwrap();
-    assert_eq!(detail.record.state, TaskState::Aborted);
-    assert_eq!(detail.failures[0].message.len(), 4096);
-    let requests = [AbortRequest::new(id("q"), "me", "why")];
-    queue.store.abort(&queue.name, &requests).await.unwrap();
-    queue.enqueue(&[task("fine")]).await;
-    queue.check().await;
 }

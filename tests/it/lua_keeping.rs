@@ -5,7 +5,8 @@ use leasehold_common::record::FailureKind;
 use leasehold_common::script;
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
-    AbortRequest, ClaimedTask, FinishAnswer, LogPiece, Outcome, OutputStream, QueueSettings, RetryAdvice, When,
+    AbortRequest, ClaimedTask, FinishAnswer, LogPiece, Outcome, OutputStream, QueueSettings, RetryAdvice,
+    When,
 };
 use leasehold_tests::queue::{Hand, Queue, START, done, end, failed, id, ms, task, task_with};
 
@@ -150,7 +151,14 @@ async fn delays(queue: &Queue, name: &str, backoff: Backoff, attempts: u32) -> V
 async fn case_25_delays_stay_between_zero_and_the_cap_at_every_extreme() {
     let queue = Queue::start().await;
     let most = 10 * 365 * DAY;
-    let cases = [(1, 10, 2.0), (0, most, 1000.0), (most, most, 1000.0), (most, 0, 1.0), (1, most, 1.0), (1000, 300_000, 2.0)];
+    let cases = [
+        (1, 10, 2.0),
+        (0, most, 1000.0),
+        (most, most, 1000.0),
+        (most, 0, 1.0),
+        (1, most, 1.0),
+        (1000, 300_000, 2.0),
+    ];
     for (at, (base, cap, factor)) in cases.into_iter().enumerate() {
         let backoff = Backoff { base: ms(base), cap: ms(cap), factor };
         let got = delays(&queue, &format!("t{at}"), backoff, 60).await;
@@ -296,5 +304,22 @@ async fn a_log_key_of_a_wrong_type_costs_the_log_and_not_the_run() {
     log(&queue, &hand, &run, 0, b"text".to_vec()).await;
     assert_eq!(queue.digest(), before);
     queue.finish(&hand, done(&run)).await;
+    queue.redis::<()>(&["DEL", &queue.key("log:t")]);
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn texts_are_cut_to_their_limits() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let run = queue.running(&hand, task("t")).await;
+    let long = "x".repeat(1 << 20);
+    queue.script(&script::ABORT, &["1", "t", "r", "", &long, &long]);
+    let stop = queue.record("t").await.stop.unwrap();
+    assert_eq!((stop.by.unwrap().len(), stop.reason.unwrap().len()), (256, 1024));
+    let words = ["1", hand.inc.as_str(), "t", run.run.as_str(), "failed", "error", "", &long, &long];
+    queue.script(&script::FINISH, &words);
+    let detail = queue.store.detail(&queue.name, &run.id).await.unwrap().unwrap();
+    assert_eq!((detail.record.state, detail.failures[0].message.len()), (TaskState::Aborted, 4096));
     queue.check().await;
 }

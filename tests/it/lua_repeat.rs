@@ -4,8 +4,8 @@ use leasehold_common::record::StopCause;
 use leasehold_common::script;
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
-    AbortAnswer, AbortRequest, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, FinishAnswer, KnownState,
-    LogPiece, Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, RetryAnswer,
+    AbortRequest, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, FinishAnswer, KnownState, LogPiece,
+    Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, RetryAnswer,
 };
 use leasehold_tests::queue::{Hand, Queue, T, done, end, failed, id, ms, task, task_with};
 
@@ -143,7 +143,10 @@ async fn r94_a_closing_claim_hands_out_the_unanswered_one_and_refuses_every_late
     for late in [request.clone(), hand.request(hand.number() + 1, 1)] {
         assert_eq!(queue.ask(&late).await, ClaimAnswer::Closed);
     }
-    assert_eq!(queue.finish(&hand, end(&lost[0], Outcome::Released)).await, FinishAnswer::Accepted(TaskState::Queued));
+    assert_eq!(
+        queue.finish(&hand, end(&lost[0], Outcome::Released)).await,
+        FinishAnswer::Accepted(TaskState::Queued)
+    );
     assert!(queue.claimed(&closing).await.tasks.is_empty(), "it was handed back");
     queue.finish(&hand, done(&answered[0])).await;
     // A closing claim under a new number: nothing was open.
@@ -164,47 +167,6 @@ async fn an_empty_claim_is_remembered_too() {
     queue.seed(&["a"]).await;
     assert!(queue.claimed(&request).await.tasks.is_empty(), "a late duplicate takes nothing");
     assert_eq!(queue.claim(&hand, 1).await.len(), 1);
-    queue.check().await;
-}
-
-#[tokio::test]
-async fn an_abort_request_only_answers_the_second_time_also_after_a_retry() {
-    let queue = Queue::start().await;
-    let hand = Hand::new("w");
-    queue.running(&hand, task("r")).await;
-    queue.seed(&["q"]).await;
-    let requests = [AbortRequest::new(id("r"), "me", "why"), AbortRequest::new(id("q"), "me", "why")];
-    let first = queue.store.abort(&queue.name, &requests).await.unwrap();
-    assert!(matches!(first[0], AbortAnswer::Requested { .. }), "{first:?}");
-    assert_eq!(first[1], AbortAnswer::Ended(TaskState::Aborted));
-    queue.advance(1000);
-    let stop = queue.record("r").await.stop;
-    assert_eq!(queue.store.abort(&queue.name, &requests).await.unwrap(), first);
-    assert_eq!(queue.record("r").await.stop, stop, "a repeat is no later stop");
-    // A person runs it again; then a late duplicate of the abort arrives.
-    let rev = queue.record("q").await.rev;
-    queue.store.retry(&queue.name, &[(id("q"), rev)]).await.unwrap();
-    let before = queue.digest();
-    let late = queue.store.abort(&queue.name, &requests[1..]).await.unwrap();
-    assert_eq!(late, [AbortAnswer::Ended(TaskState::Aborted)]);
-    assert_eq!(queue.digest().len(), before.len());
-    assert_eq!(queue.state("q").await, Some(TaskState::Queued), "the retry stands");
-    let fresh = queue.store.abort(&queue.name, &[AbortRequest::new(id("q"), "me", "again")]).await.unwrap();
-    assert_eq!(fresh, [AbortAnswer::Ended(TaskState::Aborted)]);
-    queue.check().await;
-}
-
-#[tokio::test]
-async fn r07_abort_of_what_has_ended_or_never_was_changes_nothing_and_says_so() {
-    let queue = Queue::start().await;
-    let hand = Hand::new("w");
-    let run = queue.running(&hand, task("t")).await;
-    queue.finish(&hand, done(&run)).await;
-    let before = queue.digest();
-    let requests = [AbortRequest::new(id("t"), "me", "why"), AbortRequest::new(id("none"), "me", "why")];
-    let answers = queue.store.abort(&queue.name, &requests).await.unwrap();
-    assert_eq!(answers, [AbortAnswer::Already(TaskState::Completed), AbortAnswer::NotFound]);
-    assert_eq!(queue.digest(), before);
     queue.check().await;
 }
 

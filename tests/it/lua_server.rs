@@ -48,8 +48,13 @@ async fn case_16_a_full_redis_drains_and_takes_nothing_new() {
     let rev = queue.record("old").await.rev;
     full("retry", queue.store.retry(&queue.name, &[(id("old"), rev)]).await.map(drop));
     let run = &runs[0];
-    let piece =
-        LogPiece { id: id("fin"), run: run.run.clone(), offset: 0, stream: OutputStream::Out, text: vec![b'x'] };
+    let piece = LogPiece {
+        id: id("fin"),
+        run: run.run.clone(),
+        offset: 0,
+        stream: OutputStream::Out,
+        text: vec![b'x'],
+    };
     full("log", queue.store.append_log(&queue.name, &a.inc, &[piece]).await.map(drop));
 
     // All else goes on.
@@ -92,7 +97,8 @@ async fn all_calls(queue: &Queue, hand: &Hand, round: u32) {
     let name = format!("t{round}");
     let run = queue.running(hand, task(&name)).await;
     assert_eq!(queue.beat(hand, &run).await, BeatAnswer::Ok);
-    let progress = Progress { id: id(&name), run: run.run.clone(), number: 1, share: None, message: "x".into() };
+    let progress =
+        Progress { id: id(&name), run: run.run.clone(), number: 1, share: None, message: "x".into() };
     queue.store.progress(&queue.name, &hand.inc, &[progress]).await.unwrap();
     queue.finish(hand, failed(&run, RetryAdvice::Fatal)).await;
     let rev = queue.record(&name).await.rev;

@@ -3,7 +3,7 @@
 use leasehold_common::policy::OnLeaseExpired;
 use leasehold_common::record::{FailureKind, StopCause};
 use leasehold_common::state::TaskState;
-use leasehold_common::store::{AbortAnswer, AbortRequest, BeatAnswer, NewTask, Outcome, When};
+use leasehold_common::store::{BeatAnswer, NewTask, Outcome, When};
 use leasehold_tests::queue::{B, Hand, Queue, START, T, done, end, id, ms, task, task_with};
 
 /// Sweeps each second until the run is reclaimed; how long that took, ms. Panics after `most`.
@@ -275,13 +275,20 @@ async fn r09_a_run_timeout_is_recorded_by_sweep_or_heartbeat_and_ends_a_frozen_w
         queue.advance(1);
         let hard_end = queue.now() + 30_000 + T + B;
         if by_beat {
-            let stop = BeatAnswer::Stop { cause: StopCause::RunTimeout, hard_end_ms: hard_end, by: "leasehold".into() };
+            let stop = BeatAnswer::Stop {
+                cause: StopCause::RunTimeout,
+                hard_end_ms: hard_end,
+                by: "leasehold".into(),
+            };
             assert_eq!(queue.beat(&hand, &run).await, stop);
         } else {
             assert_eq!(queue.sweep().await.stopped, 1);
         }
         let stop = queue.record("t").await.stop.unwrap();
-        assert_eq!((stop.cause, stop.at_ms, stop.hard_end_ms), (StopCause::RunTimeout, queue.now(), hard_end));
+        assert_eq!(
+            (stop.cause, stop.at_ms, stop.hard_end_ms),
+            (StopCause::RunTimeout, queue.now(), hard_end)
+        );
         // Attempts are left: it is retried. The next one is the last.
         queue.sweep_for(T + 2 * B).await;
         assert_eq!(queue.record("t").await.failures, 1);
@@ -317,69 +324,16 @@ async fn case_22_the_hard_end_is_kept_and_a_gap_moves_it() {
         while queue.now() + 1000 < hard_end {
             queue.sweep_for(1000).await;
             let answer = queue.beat(&hand, &run).await;
-            assert!(matches!(answer, BeatAnswer::Stop { hard_end_ms, .. } if hard_end_ms == hard_end), "{answer:?}");
+            assert!(
+                matches!(answer, BeatAnswer::Stop { hard_end_ms, .. } if hard_end_ms == hard_end),
+                "{answer:?}"
+            );
         }
         // The last lease ends with the hard end, so that a beat cannot carry the run beyond.
         queue.sweep_for(hard_end - queue.now()).await;
         assert_eq!(queue.state("t").await, Some(TaskState::TimedOut), "gap {gap}");
         queue.check().await;
     }
-}
-
-#[tokio::test]
-async fn an_abort_outranks_an_earlier_bound_and_never_extends_its_hard_end() {
-    let queue = Queue::start().await;
-    let hand = Hand::new("w");
-    queue.sweep_for(T + 1000).await;
-    let run = queue.running(&hand, bounded("t", 1000, 5)).await;
-    queue.sweep_for(1000).await;
-    let hard_end = queue.record("t").await.stop.unwrap().hard_end_ms;
-    queue.sweep_for(10_000).await;
-    queue.beat(&hand, &run).await;
-    let abort = async |grace: u64| {
-        let request = AbortRequest { grace: Some(ms(grace)), ..AbortRequest::new(id("t"), format!("me {grace}"), "why") };
-        queue.store.abort(&queue.name, &[request]).await.unwrap().remove(0)
-    };
-    let kill_at_ms = hard_end - T - B;
-    assert_eq!(abort(60_000).await, AbortAnswer::Requested { kill_at_ms, hard_end_ms: hard_end });
-    let stop = queue.record("t").await.stop.unwrap();
-    assert_eq!((stop.cause, stop.earlier_cause), (StopCause::Abort, Some(StopCause::RunTimeout)));
-    // A later one shortens.
-    let now = queue.now();
-    let shorter = AbortAnswer::Requested { kill_at_ms: now + 500, hard_end_ms: now + 500 + T + B };
-    assert_eq!(abort(500).await, shorter);
-    assert_eq!(abort(90_000).await, shorter);
-    assert_eq!(queue.record("t").await.stop.unwrap().by.as_deref(), Some("me 60000"), "who was first");
-    // Neither retried nor handed back, although attempts are left.
-    queue.finish(&hand, end(&run, Outcome::Released)).await;
-    let record = queue.record("t").await;
-    assert_eq!((record.state, record.failure_kind), (TaskState::Aborted, None));
-    queue.check().await;
-}
-
-#[tokio::test]
-async fn r06_abort_of_a_run_proven_dead_closes_it_in_the_same_call() {
-    let queue = Queue::start().await;
-    let hand = Hand::new("w");
-    queue.sweep_for(T + 1000).await;
-    queue.running(&hand, task("t")).await;
-    queue.sweep_for(T).await;
-    assert!(queue.record("t").await.suspected);
-    // The second look is due, but the page of this sweep does not reach it: the watch clock has gone on.
-    queue.redis::<()>(&["ZADD", &queue.key("running"), &(queue.now() + T).to_string(), "t"]);
-    queue.sweep_for(B).await;
-    assert_eq!(queue.state("t").await, Some(TaskState::Running));
-    let answer = queue.store.abort(&queue.name, &[AbortRequest::new(id("t"), "me", "why")]).await.unwrap();
-    assert_eq!(answer, [AbortAnswer::Ended(TaskState::Aborted)]);
-    // A dead run that is only suspected is closed by the sweep, and never started again.
-    queue.running(&hand, task("u")).await;
-    queue.sweep_for(T + 1000).await;
-    let answer = queue.store.abort(&queue.name, &[AbortRequest::new(id("u"), "me", "why")]).await.unwrap();
-    assert!(matches!(answer[0], AbortAnswer::Requested { .. }), "{answer:?}");
-    queue.sweep_for(B + 1000).await;
-    assert_eq!(queue.state("u").await, Some(TaskState::Aborted));
-    assert_eq!(queue.moves("u").last().unwrap(), "aborting>aborted");
-    queue.check().await;
 }
 
 #[tokio::test]

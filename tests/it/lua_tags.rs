@@ -166,7 +166,14 @@ async fn a_task_goes_through_its_life_as_the_events_tell() {
     let run = queue.claim(&hand, 1).await;
     assert_eq!((run[0].attempt, run[0].failures, run[0].reclaims), (2, 1, 0));
     queue.finish(&hand, done(&run[0])).await;
-    let steps = [">queued", "queued>running", "running>scheduled", "scheduled>queued", "queued>running", "running>completed"];
+    let steps = [
+        ">queued",
+        "queued>running",
+        "running>scheduled",
+        "scheduled>queued",
+        "queued>running",
+        "running>completed",
+    ];
     assert_eq!(queue.moves("t"), steps);
     assert_eq!(queue.moves("u"), [">queued", "queued>running", "running>aborting", "aborting>completed"]);
     let record = queue.record("u").await;

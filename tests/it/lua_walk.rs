@@ -168,7 +168,8 @@ impl Walk {
         let answers = self.queue.store.finish(&self.queue.name, &hand.inc, &twice).await.unwrap();
         let fine = match answers[0] {
             FinishAnswer::Accepted(state) => {
-                matches!(answers[1], FinishAnswer::Repeated(s) if s == state) || answers[1] == FinishAnswer::Gone
+                matches!(answers[1], FinishAnswer::Repeated(s) if s == state)
+                    || answers[1] == FinishAnswer::Gone
             }
             other => answers[1] == other,
         };
@@ -189,7 +190,8 @@ impl Walk {
         let answers = self.queue.store.heartbeat(&self.queue.name, inc, &mine).await.unwrap().answers;
         for (beat, answer) in mine.iter().zip(&answers) {
             let record = self.queue.store.record(&self.queue.name, &beat.id).await.unwrap();
-            let owned = record.is_some_and(|r| r.incarnation.as_ref() == Some(inc) && r.run.as_ref() == Some(&beat.run));
+            let owned = record
+                .is_some_and(|r| r.incarnation.as_ref() == Some(inc) && r.run.as_ref() == Some(&beat.run));
             let told = matches!(answer, BeatAnswer::Ok | BeatAnswer::Stop { .. });
             assert_eq!(told, owned, "{beat:?} was told {answer:?}");
         }
@@ -197,13 +199,17 @@ impl Walk {
     }
 
     async fn abort(&mut self) {
-        let fresh = AbortRequest { grace: Some(ms(self.dice.roll(3000))), ..AbortRequest::new(self.some_id(), "me", "") };
+        let fresh = AbortRequest {
+            grace: Some(ms(self.dice.roll(3000))),
+            ..AbortRequest::new(self.some_id(), "me", "")
+        };
         let repeat = self.dice.one_in(3);
         let request = match self.dice.pick(&self.aborts) {
             Some(old) if repeat => old.clone(),
             _ => fresh,
         };
-        let answer = self.queue.store.abort(&self.queue.name, &[request.clone(), request.clone()]).await.unwrap();
+        let answer =
+            self.queue.store.abort(&self.queue.name, &[request.clone(), request.clone()]).await.unwrap();
         self.told.push(format!("abort {} {answer:?}", request.id));
         self.aborts.push(request);
     }
@@ -216,7 +222,8 @@ impl Walk {
         let message = "m".repeat(usize::try_from(number % 3).unwrap());
         let item = Progress { id: id.clone(), run: run.clone(), number, share: Some(0.5), message };
         self.queue.store.progress(name, inc, &[item]).await.unwrap();
-        let piece = LogPiece { id, run, offset: number * 10, stream: OutputStream::Out, text: vec![b'x'; 10] };
+        let piece =
+            LogPiece { id, run, offset: number * 10, stream: OutputStream::Out, text: vec![b'x'; 10] };
         self.queue.store.append_log(name, inc, &[piece]).await.unwrap();
     }
 
@@ -227,11 +234,13 @@ impl Walk {
         }
         let Some(seen) = self.dice.pick(&self.revs).cloned() else { return };
         if self.dice.one_in(2) {
-            let answers = self.queue.store.retry(&self.queue.name, &[seen.clone(), seen.clone()]).await.unwrap();
+            let answers =
+                self.queue.store.retry(&self.queue.name, &[seen.clone(), seen.clone()]).await.unwrap();
             assert!(!answers.contains(&RetryAnswer::Corrupt) && answers[0] == answers[1], "{answers:?}");
             self.told.push(format!("retry {seen:?} {answers:?}"));
         } else {
-            let answers = self.queue.store.delete(&self.queue.name, std::slice::from_ref(&seen)).await.unwrap();
+            let answers =
+                self.queue.store.delete(&self.queue.name, std::slice::from_ref(&seen)).await.unwrap();
             self.told.push(format!("delete {seen:?} {answers:?}"));
         }
     }
@@ -284,7 +293,12 @@ async fn walk(seed: u64, steps: usize) {
     }
     walk.drain().await;
     let total = |name: &str| walk.queue.total(name);
-    println!("seed {seed}: started {} reclaimed {} gone {}", total("started"), total("reclaimed"), total("gone"));
+    println!(
+        "seed {seed}: started {} reclaimed {} gone {}",
+        total("started"),
+        total("reclaimed"),
+        total("gone")
+    );
     walk.queue.check().await;
 }
 

@@ -14,14 +14,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_common::body::{Body, TaskKind};
+use leasehold_common::doctor::{Options, examine};
 use leasehold_common::keys::QueueKeys;
 use leasehold_common::name::{Incarnation, Namespace, QueueName, TaskId, TaskName, WorkerName};
 use leasehold_common::policy::{Policy, Priority};
 use leasehold_common::record::{FailureDetail, FailureKind, TaskRecord};
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
-    Beat, BeatAnswer, ClaimAnswer, ClaimRequest, Claimed, ClaimedTask, Finish, FinishAnswer, NewTask, Outcome,
-    QueueSettings, RetryAdvice, Store, Swept, When,
+    Beat, BeatAnswer, ClaimAnswer, ClaimRequest, Claimed, ClaimedTask, Finish, FinishAnswer, NewTask,
+    Outcome, QueueSettings, RetryAdvice, Store, Swept, When,
 };
 use leasehold_common::transport::ConnectOptions;
 
@@ -296,13 +297,17 @@ impl Queue {
         self.redis(&["DEBUG", "DIGEST"])
     }
 
-    /// Panics unless state and place of every task agree, the counts add up and every event was legal.
+    /// Panics unless state and place of every task agree, the counts add up, every event was legal, and the doctor
+    /// finds no breach.
     #[track_caller]
     pub fn check(&self) -> impl Future<Output = ()> {
         let caller = std::panic::Location::caller();
         async move {
             let found = breaches(self).await;
             assert!(found.is_empty(), "{caller}: broken invariants:\n  {}", found.join("\n  "));
+            let options = Options { pause: Duration::ZERO, server: false, ..Options::default() };
+            let report = examine(&self.store, &options).await.expect("the doctor can look");
+            assert!(report.is_clean(), "{caller}: the doctor finds\n{report}");
         }
     }
 }
