@@ -39,19 +39,21 @@ pub(super) struct Crew {
     namespace: Namespace,
     mark: String,
     logs: PathBuf,
+    /// Folders that the first process, the reaper, removes if this one is killed.
+    passing: Vec<PathBuf>,
     members: Vec<Member>,
 }
 
 impl Crew {
-    /// No process yet; their logs will lie in `logs`.
-    pub(super) fn new(url: String, namespace: Namespace, logs: PathBuf) -> Self {
+    /// No process yet; their logs will lie in `logs`. The first one started inherits the folders in `passing`.
+    pub(super) fn new(url: String, namespace: Namespace, logs: PathBuf, passing: Vec<PathBuf>) -> Self {
         let own = format!("{namespace}-{}", uuid::Uuid::new_v4().simple());
         // A demo that is itself part of a run stays findable for that run's guard.
         let mark = match std::env::var(MARK_VARIABLE) {
             Ok(outer) if !outer.is_empty() => format!("{outer}.{own}"),
             _ => own,
         };
-        Self { url, namespace, mark, logs, members: Vec::new() }
+        Self { url, namespace, mark, logs, passing, members: Vec::new() }
     }
 
     /// Starts this same binary in a role, in a process group of its own: a Ctrl-C is for the demo alone, which
@@ -71,6 +73,9 @@ impl Crew {
             .stdout(Stdio::null())
             .stderr(output)
             .process_group(0);
+        for folder in self.passing.drain(..) {
+            command.arg("--inherit").arg(folder);
+        }
         let child = command.spawn().map_err(|error| Failure::io(&action, &error))?;
         self.members.push(Member { name: name.to_owned(), child, log, ended: None });
         Ok(())

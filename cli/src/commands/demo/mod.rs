@@ -1,7 +1,7 @@
 //! `leasehold demo`: the main job on real files, with crashes, aborts and retries, checked to the last task.
 //!
 //! - [`files`], [`plan`], [`job`]: which files, which tasks, and what a task does
-//! - [`stage`], [`crew`], [`role`], [`processes`]: the Redis and the processes, and how none of it stays behind
+//! - [`stage`], [`crew`], [`role`], [`orphan`], [`processes`]: the Redis and the processes, and how none of it stays behind
 //! - [`play`], [`acts`]: what happens, in order
 //! - [`collect`], [`accounts`], [`summary`]: what became of it, whether that adds up (pure), and the file that says so
 //! - [`show`], [`report`]: what a person sees
@@ -12,6 +12,7 @@ mod collect;
 mod crew;
 mod files;
 mod job;
+mod orphan;
 mod plan;
 mod play;
 mod processes;
@@ -57,12 +58,15 @@ pub(crate) struct DemoArgs {
     /// What a process of the demo does
     #[arg(long, hide = true, value_name = "ROLE")]
     role: Option<Role>,
+    /// What it removes if the demo is killed
+    #[arg(long = "inherit", hide = true, value_name = "DIR")]
+    inherited: Vec<PathBuf>,
 }
 
 /// Runs it.
 pub(crate) async fn run(context: &Context, args: &DemoArgs) -> Result<Exit> {
     match &args.role {
-        Some(role) => Box::pin(role::play(context, role)).await,
+        Some(role) => Box::pin(role::play(context, role, &args.inherited)).await,
         None => Box::pin(demo(context, args)).await,
     }
 }
@@ -80,7 +84,7 @@ async fn demo(context: &Context, args: &DemoArgs) -> Result<Exit> {
     let directory = std::fs::canonicalize(&args.directory).unwrap_or_else(|_| args.directory.clone());
     let directory = directory.display().to_string();
     show.say(&format!("demo: {} files below {directory}", listing.files.len()));
-    let mut stage = Stage::open(context, &show).await?;
+    let mut stage = Stage::open(context, &show, args.keep).await?;
     if stage.is_guest() {
         show.say(&format!("redis: {}, in the namespace {}", stage.server, stage.namespace));
     }

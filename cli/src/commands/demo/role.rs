@@ -1,5 +1,6 @@
 //! The processes of the demo: this same binary as a worker or as the reaper.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::job::{QUEUE, checksum};
+use super::orphan;
 use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
@@ -45,8 +47,8 @@ impl FromStr for Role {
     }
 }
 
-/// Plays a role until it is told to stop.
-pub(super) async fn play(context: &Context, role: &Role) -> Result<Exit> {
+/// Plays a role until it is told to stop. A reaper that outlives the demo takes down what it `inherited`.
+pub(super) async fn play(context: &Context, role: &Role, inherited: &[PathBuf]) -> Result<Exit> {
     let settings = &context.settings;
     match role {
         Role::Worker(name) => {
@@ -60,35 +62,43 @@ pub(super) async fn play(context: &Context, role: &Role) -> Result<Exit> {
                 .allow_exec(ExecPolicy::Any)
                 .configure(|config| config.namespace = namespace)
                 .handle(checksum)
-                .run_until(told_to_stop());
+                .run_until(async {
+                    let _ = told_to_stop().await;
+                });
             running.await?;
         }
         Role::Reaper => {
             let reaper = Reaper::new(context.store()?, leasehold_reaper::Config::default())?;
             let stop = CancellationToken::new();
-            let running = reaper.run(stop.clone());
-            tokio::pin!(running);
-            tokio::select! {
-                // cancel-safe: the reaper is polled again below until it has ended.
-                _ = &mut running => {}
-                () = told_to_stop() => {
-                    stop.cancel();
-                    running.await;
-                }
+            let (_, why) = tokio::join!(reaper.run(stop.clone()), async {
+                let why = told_to_stop().await;
+                stop.cancel();
+                why
+            });
+            if why == Why::Orphaned && !inherited.is_empty() {
+                orphan::take_down(context, inherited).await?;
             }
         }
     }
     Ok(Exit::Success)
 }
 
-/// A signal, or the end of stdin: the process that holds its other end, the demo, has gone.
-async fn told_to_stop() {
+/// Why a process stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// It was told to.
+    Signal,
+    /// The demo is gone: nobody holds the other end of stdin.
+    Orphaned,
+}
+
+async fn told_to_stop() -> Why {
     let mut stdin = tokio::io::stdin();
     let mut nothing = [0; 16];
     tokio::select! {
         // cancel-safe: whichever comes first ends the process.
-        () = signals::asked_to_stop() => {}
-        _ = stdin.read(&mut nothing) => {}
+        () = signals::asked_to_stop() => Why::Signal,
+        _ = stdin.read(&mut nothing) => Why::Orphaned,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the demo stands on, and how all of it is taken down again: a Redis, a folder for logs, the processes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use leasehold_common::name::Namespace;
 use leasehold_common::store::Store;
@@ -8,6 +8,7 @@ use leasehold_common::transport::ConnectOptions;
 use tempfile::TempDir;
 
 use super::crew::Crew;
+use super::orphan::PREFIX;
 use super::processes;
 use super::show::Show;
 use super::summary::LeftOver;
@@ -60,9 +61,9 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Gets a Redis: the one that a flag, the environment or a file names, else a private one that ends with the
-    /// demo. Never that of `leasehold dev`, never one on the usual port that nobody named.
-    pub(super) async fn open(context: &Context, show: &Show) -> Result<Self> {
-        let logs = tempfile::Builder::new().prefix("leasehold-demo-").tempdir();
+    /// demo (unless it is to be kept). Never that of `leasehold dev`, never one on the usual port that nobody named.
+    pub(super) async fn open(context: &Context, show: &Show, keep: bool) -> Result<Self> {
+        let logs = tempfile::Builder::new().prefix(&format!("{PREFIX}demo-")).tempdir();
         let logs = logs.map_err(|error| Failure::io("cannot make a temporary folder", &error))?;
         let env = Env { given: given(context), ..Env::from_process() };
         let reporter = show.clone();
@@ -78,7 +79,8 @@ impl Stage {
         let mut suffix = uuid::Uuid::new_v4().simple().to_string();
         suffix.truncate(8);
         let namespace = Namespace::new(format!("demo-{suffix}"))?;
-        let crew = Crew::new(url.clone(), namespace.clone(), logs.path().to_owned());
+        let passing = data.iter().cloned().chain([logs.path().to_owned()]).filter(|_| !keep).collect();
+        let crew = Crew::new(url.clone(), namespace.clone(), logs.path().to_owned(), passing);
         Ok(Self { crew, url, namespace, server, redis, data, logs, show: show.clone() })
     }
 
@@ -127,29 +129,24 @@ impl Stage {
 
     /// Leaves Redis and the logs as they are, and says how to look and how to tidy up.
     fn keep(mut self) {
-        let namespace = &self.namespace;
-        let address = self.redis.running.as_ref().map(|running| match running {
-            Running::Given(_) => (String::new(), None),
-            Running::Private(private) => {
-                let url = format!(" --redis-url {}", private.url());
-                (url, Some(private.info().process_id))
+        let (namespace, logs) = (&self.namespace, self.logs.path().display());
+        let look = |flag: &str, which: &str| {
+            let list = format!("  leasehold{flag} --namespace {namespace} task list --queue demo{which}");
+            format!("kept, as --keep says. Look with:\n{list}\n  less {logs}/*.log\nTidy up with:\n")
+        };
+        let text = match &self.redis.running {
+            Some(Running::Private(private)) => {
+                let (pid, data) = (private.info().process_id, private.folder());
+                let flag = format!(" --redis-url {}", private.url());
+                format!("{}  kill {pid}; rm -r {} {logs}", look(&flag, ""), data.display())
             }
-        });
-        let (flag, pid) = address.unwrap_or_default();
-        let folder = |path: &Path| path.display().to_string();
-        let mut lines = vec![
-            "kept, as --keep says. Look with:".to_owned(),
-            format!("  leasehold{flag} --namespace {namespace} task list --queue demo"),
-            format!("  less {}/*.log", folder(self.logs.path())),
-        ];
-        match (pid, &self.data) {
-            (Some(pid), Some(data)) => {
-                let tidy = format!("  kill {pid}; rm -r {} {}", folder(data), folder(self.logs.path()));
-                lines.extend(["Tidy up with:".to_owned(), tidy]);
+            Some(Running::Given(given)) => {
+                let which = format!("  (on the Redis that {} names)", given.variable);
+                format!("{}  rm -r {logs}, and remove the keys of {namespace}", look("", &which))
             }
-            _ => lines.push(format!("Tidy up by removing the keys that begin with {namespace}:")),
-        }
-        self.show.say(&lines.join("\n"));
+            None => return,
+        };
+        self.show.say(&text);
         self.redis.running = None;
         let _ = self.logs.keep();
     }
