@@ -55,6 +55,14 @@ allowed_first_write()
 local reply = { 'ok', now, T, -1 }
 local handed, bytes, looks = {}, 0, 2048
 
+-- Tasks on their last chance share no worker: else one that kills its worker each time ends its neighbours with it.
+local chance = type(last.chance) == 'table' and last.chance or nil
+
+local function has_last_chance_in_hand()
+  local rec = chance and type(chance[1]) == 'string' and load(chance[1])
+  return rec and owns(rec, chance[2], inc)
+end
+
 local function hand_out(id, rec, body)
   local sp = rec.sp
   for _, value in ipairs({ id, rec.run, rec.n, rec.f or 0, rec.c or 0, rec.t, rec.bg, sp and sp.c or '',
@@ -67,7 +75,8 @@ local function hand_out(id, rec, body)
 end
 
 local function remember(closed)
-  call('SET', claim_key, cmsgpack.pack({ n = number, runs = handed, closed = closed or nil }), 'PX', REMEMBERED_MS)
+  local answer = { n = number, runs = handed, closed = closed or nil, chance = chance }
+  call('SET', claim_key, cmsgpack.pack(answer), 'PX', REMEMBERED_MS)
 end
 
 local function repeat_last()
@@ -119,7 +128,8 @@ local function start(id, rec, run, body)
   hand_out(id, rec, body)
 end
 
--- One entry of a ready stream: starts its task (1), or says why it goes (0); nil: it stays, for a newer release.
+-- One entry of a ready stream: starts its task (1), or says why it goes (0); nil: it stays, for a newer release or
+-- another worker.
 local function take(level, entry, id)
   local rec, newer = load(id)
   local run = level .. ':' .. entry
@@ -130,6 +140,12 @@ local function take(level, entry, id)
     event(id, 'queued', '', 0, 'dropped: no record is queued under this entry')
     count('dropped')
     return 0
+  end
+  if on_last_chance(rec) then
+    if has_last_chance_in_hand() then
+      return nil
+    end
+    chance = { id, run }
   end
   local body = body_of(id, rec)
   if body then

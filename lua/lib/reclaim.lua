@@ -1,4 +1,9 @@
--- reclaim: what becomes of a task whose worker died under it. Used by `sweep`.
+-- reclaim: what becomes of a task whose worker died under it. Used by `sweep`; `claim` asks for the last chance.
+
+-- Has it lost as many workers as it may, at least one?
+local function on_last_chance(rec)
+  return (rec.c or 0) > 0 and rec.c >= policy_of(rec)[5]
+end
 
 -- The owner is dead: two looks found no lease. A bound that had passed, or an abort, decides instead.
 local function reclaim(id, rec)
