@@ -36,6 +36,7 @@ async fn an_abort_outranks_an_earlier_bound_and_never_extends_its_hard_end() {
     queue.finish(&hand, end(&run, Outcome::Released)).await;
     let record = queue.record("t").await;
     assert_eq!((record.state, record.failure_kind), (TaskState::Aborted, None));
+    assert_eq!(queue.events().concat().last().unwrap().why, b"abort");
     queue.check().await;
 }
 

@@ -363,16 +363,20 @@ async fn a_corrupt_record_is_answered_as_such_and_the_rest_of_the_batch_goes_on(
 #[tokio::test]
 async fn wrong_fields_tear_no_call() {
     let mut scene = Scene::new().await;
-    for (field, wrong) in [("bg", "\u{1}x"), ("st", "weird"), ("sp", "text"), ("e", "text"), ("lv", "again")]
-    {
+    let spoils = "r.bg = 'x' | r.st = 'weird' | r.sp = 'x' | r.e = 'x' | r.lv = 'again' | r.inc = nil | r.bg = nil \
+                  | r.n = 0/0 | r.sp = { c = 'abort' } | r.sp = { c = 1, at = 1, g = 1, he = 1 } | r.p = { 1, 2 } \
+                  | r.p = { 1, 2, 3, 4, 5, 6, 7, 'x' }";
+    for spoil in spoils.split(" | ") {
         for at in 0..scene.calls().len() {
             scene.again().await;
             let (script, words) = scene.calls().swap_remove(at);
-            let lua = "local r = cmsgpack.unpack(redis.call('GET', KEYS[1])); r[ARGV[1]] = ARGV[2]; \
-                       redis.call('SET', KEYS[1], cmsgpack.pack(r))";
+            let lua = format!(
+                "local r = cmsgpack.unpack(redis.call('GET', KEYS[1])); {spoil}; \
+                 redis.call('SET', KEYS[1], cmsgpack.pack(r))"
+            );
             for task in ["run", "q", "due", "fail", "old"] {
                 let key = scene.queue.key(&format!("task:{task}"));
-                scene.queue.redis::<()>(&["EVAL", lua, "1", &key, field, wrong]);
+                scene.queue.redis::<()>(&["EVAL", &lua, "1", &key]);
             }
             scene.queue.redis::<()>(&[
                 "HSET",
@@ -383,7 +387,7 @@ async fn wrong_fields_tear_no_call() {
                 "x",
             ]);
             scene.queue.redis::<()>(&["HSET", &scene.queue.key("pulse"), "watch", "nan", "last", "x"]);
-            assert_eq!(scene.send(script, &words, field).tag(), "ok", "{} {field}", script.name);
+            assert_eq!(scene.send(script, &words, spoil).tag(), "ok", "{} {spoil}", script.name);
         }
     }
     // And a claim record that names nonsense.

@@ -108,6 +108,21 @@ async fn r50_a_period_of_zero_discards_at_the_end_and_remembers_the_id_for_a_min
     queue.check().await;
 }
 
+#[tokio::test]
+async fn r93_outputs_of_any_size_are_kept_with_their_task() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    for size in [0usize, 1, 1024, 1025, 1 << 20] {
+        let name = format!("t{size}");
+        let run = queue.running(&hand, task(&name)).await;
+        let output: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+        queue.finish(&hand, end(&run, Outcome::Completed(output.clone()))).await;
+        let detail = queue.store.detail(&queue.name, &run.id).await.unwrap().unwrap();
+        assert_eq!(detail.output, Some(output), "{size} bytes");
+    }
+    queue.check().await;
+}
+
 /// What is forgotten keeps up with what is discarded, at any rate.
 #[tokio::test]
 async fn the_ids_of_the_last_minute_are_forgotten_as_fast_as_they_come() {
