@@ -161,7 +161,7 @@ local function take(level, entry, id)
 end
 
 -- Entries of each level that this call has not seen; where it goes on; whether it has left one behind.
-local unseen, from, left_behind, dropped = {}, {}, {}, 0
+local unseen, from, left_behind, removed = {}, {}, {}, 0
 
 local function has_room()
   return looks > 0 and (#handed == 0 or bytes < max_bytes)
@@ -193,7 +193,7 @@ local function take_from(level, most)
   elseif #leaving > 0 then
     call('XDEL', stream, unpack(leaving))
   end
-  dropped = dropped + #leaving
+  removed = removed + #leaving
   return (#handed - before) / 2
 end
 
@@ -248,7 +248,7 @@ local function watch()
 end
 
 -- Wakes another worker only if more is claimable now, and by this release: looking in vain again helps nobody.
-ledger.wake = (claimable() and (looks > 0 or dropped > 0)) or (woken and want == 0)
+ledger.wake = (claimable() and (looks > 0 or removed > 0)) or (woken and want == 0)
 watch()
 commit()
 return reply
