@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_common::body::{Body, ExecPayload};
-use leasehold_common::name::{Owner, WorkerName};
+use leasehold_common::name::Owner;
 use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
 use leasehold_common::store::{Outcome, RetryAdvice};
 use leasehold_common::task::{decode, encode};
@@ -43,7 +43,6 @@ impl Commands {
         &self,
         run: &Arc<Run>,
         body: &Body,
-        worker: &WorkerName,
         teller: &Teller,
     ) -> Option<Outcome> {
         let payload: ExecPayload = match decode("payload", &body.payload) {
@@ -51,7 +50,7 @@ impl Commands {
             Err(error) => return Some(failed(FailureKind::Rejected, error.to_string(), Then::Fail)),
         };
         let mut verdicts = run.orders();
-        let starting = self.start(run, &payload, body, worker, teller);
+        let starting = self.start(run, &payload, body, teller);
         let command = tokio::select! {
             biased;
             // cancel-safe: dropping a start ends what was started.
@@ -74,11 +73,10 @@ impl Commands {
         run: &Arc<Run>,
         payload: &ExecPayload,
         body: &Body,
-        worker: &WorkerName,
         teller: &Teller,
     ) -> Result<RunningCommand, StartError> {
         loop {
-            let launch = self.launch(run, payload.clone(), body, worker, teller);
+            let launch = self.launch(run, payload.clone(), body, teller);
             match gated(run.orders(), start(&self.guard, launch)).await {
                 Err(StartError::LeaseOver) => tokio::time::sleep(LEASE_OVER_PAUSE).await,
                 started => return started,
@@ -131,7 +129,6 @@ impl Commands {
         run: &Arc<Run>,
         payload: ExecPayload,
         body: &Body,
-        worker: &WorkerName,
         teller: &Teller,
     ) -> Launch {
         let output = Arc::clone(&run.telling.output);
@@ -144,7 +141,7 @@ impl Commands {
         };
         Launch {
             spec,
-            env: environment(run, body, worker),
+            env: environment(run, body),
             policy: Arc::clone(&self.policy),
             limits: Limits::default(),
             lease_until: run.lease_until(),
@@ -156,13 +153,12 @@ impl Commands {
     }
 }
 
-fn environment(run: &Run, body: &Body, worker: &WorkerName) -> BTreeMap<String, String> {
+fn environment(run: &Run, body: &Body) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([
         ("LEASEHOLD_TASK_ID".to_owned(), run.key.id.to_string()),
         ("LEASEHOLD_RUN_ID".to_owned(), run.key.run.to_string()),
         ("LEASEHOLD_ATTEMPT".to_owned(), run.claimed.attempt.to_string()),
         ("LEASEHOLD_QUEUE".to_owned(), run.key.queue.to_string()),
-        ("LEASEHOLD_WORKER".to_owned(), worker.to_string()),
     ]);
     if let Some(owner) = body.owner.as_ref().map(Owner::to_string) {
         env.insert("LEASEHOLD_OWNER".to_owned(), owner);

@@ -59,7 +59,7 @@ impl Executor {
         let running = async {
             match body.kind {
                 TaskKind::Exec => match &self.commands {
-                    Some(commands) => commands.run(run, &body, &self.worker, &self.teller).await,
+                    Some(commands) => commands.run(run, &body, &self.teller).await,
                     None => Some(Outcome::Unknown { name: "exec (no worker here allows commands)".into() }),
                 },
                 TaskKind::Handler => self.run_handler(run, &body).await,

@@ -41,7 +41,7 @@ fn case_03_a_worker_that_stood_still_changes_nothing_and_takes_new_work() {
     let watch = Watch::start(rig.effects.env());
     let reaper = rig.reaper();
     let mut first = rig.worker("first", 1);
-    rig.exec("task", &Effects::body_around(r#"sleep 3; echo "done by $LEASEHOLD_WORKER""#));
+    rig.exec("task", &Effects::body_around(r#"sleep 3; echo "done by attempt $LEASEHOLD_ATTEMPT""#));
     rig.starts("task", 1, LIMIT);
     let pids = rig.commands();
     rig.note(&first);
@@ -52,7 +52,7 @@ fn case_03_a_worker_that_stood_still_changes_nothing_and_takes_new_work() {
     let_time_pass("three leases of standing still", LONG_SILENCE.saturating_sub(stopped.elapsed()));
     assert_eq!(moving(&pids), [0; 0], "of the first attempt nothing moves");
     let before = told(&rig, "task");
-    assert!(before.contains("done by second"), "{before}");
+    assert!(before.contains("done by attempt 2"), "{before}");
 
     assert_gives_way(&rig, &mut first, &pids);
     assert_eq!(told(&rig, "task"), before);
