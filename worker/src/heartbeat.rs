@@ -22,6 +22,10 @@ use crate::runs::Runs;
 
 /// A frozen run is killed and handed back after so long.
 pub(crate) const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
+/// Between two signs of life in the registry, whose entries live for 30 s: no matter of leases, long or short.
+const SIGN_EVERY: Duration = Duration::from_secs(5);
+/// A handler that is not dropped so long after its grace blocks its thread.
+const OVERSTAY: Duration = Duration::from_secs(1);
 /// Bounds may lie closer than a beat: how often lapses are looked for at least.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 /// After a failed beat.
@@ -101,7 +105,7 @@ impl Heart {
                 self.call(&calls, &mut in_flight);
             }
             if now >= next_sign && signs.is_empty() {
-                next_sign = now.plus(self.leases.beat().max(Duration::from_secs(1)));
+                next_sign = now.plus(SIGN_EVERY);
                 self.probe.look();
                 signs.push(Box::pin(self.registry.sign_of_life(
                     &self.store,
@@ -234,6 +238,11 @@ impl Heart {
             controls.extend(run.freeze_if_lapsed(now));
             frozen += usize::from(lapsed);
             run.give_up_after(now, GIVE_UP_AFTER);
+            if run.overstays(now, OVERSTAY) {
+                tracing::warn!(task = %run.key.id, run = %run.key.run,
+                    "its handler was told to stop, its grace is over, and it blocks its thread: its slot is taken \
+                     until it returns, and what it returns then changes nothing");
+            }
         }
         if frozen > 0 {
             tracing::warn!(

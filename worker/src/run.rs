@@ -60,6 +60,8 @@ struct Held {
     control: Option<RunControl>,
     /// Its finish is on its way: nothing runs any more.
     ending: bool,
+    /// It was said that its handler keeps its thread.
+    overstay_told: bool,
 }
 
 /// One run in hand.
@@ -78,7 +80,14 @@ impl Run {
     /// A run that was claimed by a call sent so long before `lease_until` as the lease is.
     pub(crate) fn new(queue: &QueueName, claimed: ClaimedTask, lease_until: BootInstant) -> Arc<Self> {
         let key = RunKey { queue: queue.clone(), id: claimed.id.clone(), run: claimed.run.clone() };
-        let held = Held { lease_until, lapsed: None, guard_down: false, control: None, ending: false };
+        let held = Held {
+            lease_until,
+            lapsed: None,
+            guard_down: false,
+            control: None,
+            ending: false,
+            overstay_told: false,
+        };
         let run = Self {
             key,
             claimed,
@@ -159,6 +168,15 @@ impl Run {
         held.guard_down = down;
         self.apply_freeze(&held);
         (down || held.lapsed.is_none()).then(|| held.control.clone()).flatten()
+    }
+
+    /// Has its stop grace been over for `most`, and its handler has not even let itself be dropped? True once.
+    pub(crate) fn overstays(&self, now: BootInstant, most: Duration) -> bool {
+        let over = self.orders.borrow().stop.is_some_and(|stop| now.since(stop.kill_at) >= most);
+        let mut held = self.held();
+        let news = over && !held.ending && held.control.is_none() && !held.overstay_told;
+        held.overstay_told |= news;
+        news
     }
 
     fn apply_freeze(&self, held: &Held) {
