@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use leasehold_common::doctor;
-use leasehold_common::name::{Namespace, QueueName, TaskId};
+use leasehold_common::name::{QueueName, TaskId};
 use leasehold_common::policy::Policy;
 use leasehold_common::record::{TaskDetail, TaskRecord};
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{QueueFacts, QueueSettings, Store};
-use leasehold_common::transport::ConnectOptions;
 use leasehold_producer::{ExecPayload, Priority, Producer, Spec};
 use leasehold_tests::process::Finished;
 use leasehold_tests::{Effects, Leasehold, Proc, RedisServer, RedisUrl, eventually, procfs};
@@ -99,7 +98,11 @@ impl Rig {
 
     /// A reaper; returns once it sweeps.
     pub(crate) fn reaper(&self) -> Proc {
-        let mut reaper = Leasehold::new(&self.redis).arg("reaper").spawn();
+        self.reaper_with(Leasehold::new(&self.redis))
+    }
+
+    pub(crate) fn reaper_with(&self, command: Leasehold) -> Proc {
+        let mut reaper = command.arg("reaper").spawn();
         reaper.wait_for_output("reaper started", LIMIT);
         reaper
     }
@@ -137,20 +140,25 @@ impl Rig {
         ExecPayload { argv, env, ..ExecPayload::default() }
     }
 
+    /// Asks Redis, again while it is away or has just come back.
+    #[track_caller]
+    pub(crate) fn ask<T>(&self, question: impl AsyncFn() -> leasehold_common::Result<T>) -> T {
+        eventually("Redis answers", LIMIT, || self.block(question()))
+    }
+
     pub(crate) fn record(&self, id: &str) -> TaskRecord {
-        let found = self.block(self.store().record(&self.queue, &task_id(id))).expect("read a record");
+        let found = self.ask(async || self.store().record(&self.queue, &task_id(id)).await);
         found.unwrap_or_else(|| panic!("no task {id}"))
     }
 
     pub(crate) fn detail(&self, id: &str) -> TaskDetail {
-        let found = self.block(self.store().detail(&self.queue, &task_id(id))).expect("read a task");
+        let found = self.ask(async || self.store().detail(&self.queue, &task_id(id)).await);
         found.unwrap_or_else(|| panic!("no task {id}"))
     }
 
     /// What the task printed.
     pub(crate) fn log(&self, id: &str) -> String {
-        let entries =
-            self.block(self.store().log(&self.queue, &task_id(id), None, 1000)).expect("read a log");
+        let entries = self.ask(async || self.store().log(&self.queue, &task_id(id), None, 1000).await);
         entries.iter().map(|entry| String::from_utf8_lossy(&entry.text).into_owned()).collect()
     }
 
@@ -182,7 +190,7 @@ impl Rig {
     }
 
     pub(crate) fn facts(&self) -> QueueFacts {
-        let look = self.block(self.store().inspect(&self.queue, &[])).expect("inspect");
+        let look = self.ask(async || self.store().inspect(&self.queue, &[]).await);
         look.expect("a registered queue").facts
     }
 
@@ -195,7 +203,7 @@ impl Rig {
     /// and after a gap a lease must be missed for another lease.
     pub(crate) fn reclaim_bound(&self, since: Instant) -> Duration {
         let facts = self.facts();
-        let now = self.block(self.store().now_ms()).expect("ask for the time");
+        let now = self.ask(async || self.store().now_ms().await);
         let gap_ago = now.saturating_sub(facts.number("pulse.gap_at").unsigned_abs());
         let gap = u128::from(gap_ago) < since.elapsed().as_millis() + LEASE.as_millis();
         if gap { RECLAIM + LEASE } else { RECLAIM }
@@ -262,7 +270,7 @@ impl Rig {
     #[track_caller]
     pub(crate) fn check(&self) {
         let options = doctor::Options { pause: Duration::from_millis(100), ..doctor::Options::default() };
-        let report = self.block(doctor::examine(self.store(), &options)).expect("an examination");
+        let report = self.ask(async || doctor::examine(self.store(), &options).await);
         assert!(report.is_clean(), "the doctor found\n{report}");
     }
 }
@@ -274,9 +282,4 @@ pub(crate) fn task_id(text: &str) -> TaskId {
 /// `prefix-0`, `prefix-1` ..
 pub(crate) fn ids(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("{prefix}-{n}")).collect()
-}
-
-/// A store on another way to the same Redis.
-pub(crate) fn store_via(redis: &(impl RedisUrl + ?Sized)) -> Store {
-    Store::open(&redis.redis_url(), Namespace::default(), ConnectOptions::default()).expect("a store")
 }

@@ -6,7 +6,16 @@
 mod dead_workers;
 mod drains;
 mod frozen_workers;
+mod full;
+mod handlers;
 mod kit;
 mod long_runs;
+mod lost_replies;
+mod moods;
+mod outages;
+mod partitions;
 mod poison;
+mod reapers;
+mod scripts;
+mod timeouts;
 mod watch;
