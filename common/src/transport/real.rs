@@ -1,5 +1,6 @@
 //! The transport over `deadpool-redis`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deadpool_redis::{Connection, Manager, Pool};
@@ -24,7 +25,25 @@ pub struct RedisTransport {
     client: Client,
     address: String,
     options: ConnectOptions,
-    current: Mutex<Option<Arc<Connection>>>,
+    current: Mutex<Option<Arc<Kept>>>,
+}
+
+/// A connection checked out of the pool. A broken one does not go back: the pool would PING it at the next
+/// checkout, and on a half-open link wait for another timeout.
+struct Kept {
+    pooled: Option<Connection>,
+    shared: MultiplexedConnection,
+    broken: AtomicBool,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.broken.load(Ordering::Relaxed)
+            && let Some(pooled) = self.pooled.take()
+        {
+            drop(Connection::take(pooled));
+        }
+    }
 }
 
 impl std::fmt::Debug for RedisTransport {
@@ -56,16 +75,18 @@ impl RedisTransport {
         Ok(Self { pool, client, address, options, current: Mutex::new(None) })
     }
 
-    fn current(&self) -> std::sync::MutexGuard<'_, Option<Arc<Connection>>> {
+    fn current(&self) -> std::sync::MutexGuard<'_, Option<Arc<Kept>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connection(&self) -> Result<Arc<Connection>> {
+    async fn connection(&self) -> Result<Arc<Kept>> {
         let kept = self.current().clone();
         if let Some(kept) = kept {
             return Ok(kept);
         }
-        let fresh = Arc::new(self.pool.get().await.map_err(|e| self.unreachable(&e))?);
+        let pooled = self.pool.get().await.map_err(|e| self.unreachable(&e))?;
+        let shared = (*pooled).clone();
+        let fresh = Arc::new(Kept { pooled: Some(pooled), shared, broken: AtomicBool::new(false) });
         Ok(Arc::clone(self.current().get_or_insert(fresh)))
     }
 
@@ -81,7 +102,8 @@ impl RedisTransport {
     }
 
     /// Takes a broken connection out of use, unless another caller has done so already.
-    fn discard(&self, broken: &Arc<Connection>) {
+    fn discard(&self, broken: &Arc<Kept>) {
+        broken.broken.store(true, Ordering::Relaxed);
         let mut current = self.current();
         if current.as_ref().is_some_and(|c| Arc::ptr_eq(c, broken)) {
             *current = None;
@@ -89,11 +111,11 @@ impl RedisTransport {
     }
 
     async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>> {
-        let connection = self.connection().await?;
-        let mut shared: MultiplexedConnection = (**connection).clone();
+        let kept = self.connection().await?;
+        let mut shared = kept.shared.clone();
         let answer = shared.req_packed_commands(pipeline, 0, pipeline.len()).await;
         answer.map_err(|e| {
-            self.discard(&connection);
+            self.discard(&kept);
             Error::from_redis(&e, &self.address)
         })
     }
