@@ -109,7 +109,8 @@ pub(crate) fn json_line(value: &Value) -> Result<()> {
 pub(crate) fn rows(rows: Rows) -> Result<()> {
     if io::stdout().is_terminal() {
         let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        // A cell that is cut over two lines cannot be copied: long lines are left to the terminal.
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(rows.header);
         table.add_rows(rows.rows);
         let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();

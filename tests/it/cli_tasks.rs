@@ -1,5 +1,6 @@
 //! Tasks from the command line, without a worker: enqueue, look, abort, retry, delete, wait.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use leasehold_common::time::parse_time;
@@ -214,6 +215,31 @@ fn json_is_json_everywhere_and_closed_pipes_are_quiet() {
     let script = format!("{} task list | true", leasehold_tests::process::binary().display());
     let piped = Leasehold::other_program("sh", &redis).args(["-c", &script]).run().success();
     assert_eq!(piped.stderr, "");
+}
+
+#[test]
+fn the_doctor_exits_with_1_on_a_breach_and_not_for_a_warning() {
+    let redis = RedisServer::start();
+    let id = id(&redis, &["enqueue", "default", "x"]);
+    let warned = run(&redis, &["doctor"]).success();
+    assert!(warned.stdout.contains("no-worker"), "{}", warned.stdout);
+    redis.command::<()>(&["DEL", &format!("lh:{{default}}:task:{id}")]);
+    let broken = run(&redis, &["doctor"]).expect_code(1);
+    assert!(broken.stdout.contains("breach"), "{}", broken.stdout);
+    let report = run(&redis, &["doctor", "--json"]).expect_code(1).json();
+    assert_eq!(report["clean"], false);
+    assert_eq!(report["findings"][0]["severity"], "breach");
+}
+
+#[test]
+fn what_is_no_utf_8_is_a_usage_error() {
+    let redis = RedisServer::start();
+    let junk = std::ffi::OsStr::from_bytes(b"\xff");
+    for command in [&["exec", "default", "--"][..], &["enqueue", "default"], &["task", "show"]] {
+        let refused = Leasehold::new(&redis).args(command).arg(junk).run().expect_code(2);
+        assert!(refused.stderr.contains("UTF-8"), "{}", refused.stderr);
+    }
+    assert_eq!(redis.key_count(), 0);
 }
 
 #[test]

@@ -148,6 +148,9 @@ async fn follow(
     match over {
         Over::Ended(ended) => tell_end(context, handle, ended),
         Over::Yielded => {
+            if context.output.is_json() {
+                output::json(&enqueue::document(handle))?;
+            }
             context.output.note(&format!("task {id} goes on: leasehold task logs -f {id} follows it"));
             Ok(Exit::Success)
         }

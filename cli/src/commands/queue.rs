@@ -18,7 +18,7 @@ use crate::view::millis;
 /// What to do with queues.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCommand {
-    /// List the queues: how much waits, runs and has ended, and what is missing
+    /// List the queues: how much waits, runs (or is aborting) and has ended, and what is missing
     List,
     /// Show one queue in full
     Show {

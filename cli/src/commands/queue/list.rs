@@ -1,8 +1,9 @@
 //! `leasehold queue list`.
 
+use leasehold_producer::TaskState;
 use serde_json::json;
 
-use super::{counts, document, since};
+use super::{document, since};
 use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
@@ -24,15 +25,34 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
         context.output.note("no queue yet: the first enqueue makes one");
         return Ok(Exit::Success);
     }
-    let mut header = vec!["queue"];
-    header.extend(counts(&all[0]).map(|(state, _)| state));
-    header.extend(["workers", "slots", "oldest", "swept"]);
-    let mut rows = Rows::new(&header);
+    let mut rows = Rows::new(&[
+        "queue",
+        "scheduled",
+        "queued",
+        "running",
+        "completed",
+        "failed",
+        "timed_out",
+        "aborted",
+        "workers",
+        "oldest",
+    ]);
     for status in &all {
+        let count = |state| status.count(state);
+        let running = count(TaskState::Running) + count(TaskState::Aborting);
+        let numbers = [
+            count(TaskState::Scheduled),
+            count(TaskState::Queued),
+            running,
+            count(TaskState::Completed),
+            count(TaskState::Failed),
+            count(TaskState::TimedOut),
+            count(TaskState::Aborted),
+            status.workers.len() as u64,
+        ];
         let mut cells = vec![status.queue.to_string()];
-        cells.extend(counts(status).map(|(_, count)| count.to_string()));
-        cells.extend([status.workers.len().to_string(), status.slots().to_string()]);
-        cells.extend([since(status.oldest_queued, "-"), since(status.last_sweep, "never")]);
+        cells.extend(numbers.map(|n| n.to_string()));
+        cells.push(since(status.oldest_queued, "-"));
         rows.add(cells);
     }
     output::rows(rows)?;
