@@ -15,6 +15,7 @@ mod cli_usage;
 mod crash;
 mod doctor_load;
 mod doctor_seeds;
+mod footprint;
 mod harness;
 mod lua_abort;
 mod lua_claim;

@@ -1,0 +1,4 @@
+//! What a worker costs: commands to Redis and memory while idle, memory under a flood of output.
+
+mod flood;
+mod idle;
