@@ -6,14 +6,14 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use leasehold_common::state::TaskState;
 use leasehold_common::task::Task;
 use leasehold_producer::json::{Bytes, from_msgpack};
-use leasehold_producer::{EXEC_NAME, FailureKind, TaskDetail, TaskId};
+use leasehold_producer::{EXEC_NAME, Failure, FailureKind, TaskDetail, TaskId};
 
 use super::acts::Scene;
 use super::files::Found;
 use super::job::{self, Checksum, FAILS_ONCE, Sums};
 use super::plan::{CommandTask, FileTask, Plan};
 use super::summary::{FailureRow, Scenario, TaskRow};
-use crate::error::{Failure, Result};
+use crate::error::{self, Result};
 
 /// Tasks read at the same time.
 const AT_ONCE: usize = 16;
@@ -61,6 +61,8 @@ async fn command_row(scene: &Scene, task: &CommandTask) -> Result<TaskRow> {
 fn row(id: &str, name: &str, expected: TaskState, detail: Option<&TaskDetail>) -> TaskRow {
     let record = detail.map(|detail| &detail.record);
     let output = detail.and_then(|detail| detail.output.as_deref());
+    let failures = detail.map_or(&[][..], |detail| &detail.failures);
+    let history: Vec<FailureRow> = failures.iter().map(failure_row).collect();
     TaskRow {
         id: id.to_owned(),
         name: name.to_owned(),
@@ -76,13 +78,18 @@ fn row(id: &str, name: &str, expected: TaskState, detail: Option<&TaskDetail>) -
         result: output.and_then(|output| from_msgpack(output, Bytes::Tagged).ok()),
         verified: None,
         file_changed: false,
-        failure: detail.and_then(TaskDetail::last_failure).map(|failure| FailureRow {
-            kind: failure.kind,
-            message: failure.message.clone(),
-            attempt: failure.attempt,
-            exit_code: failure.detail.exit_code,
-            signal: failure.detail.signal,
-        }),
+        failure: history.last().cloned(),
+        history,
+    }
+}
+
+fn failure_row(failure: &Failure) -> FailureRow {
+    FailureRow {
+        kind: failure.kind,
+        message: failure.message.clone(),
+        attempt: failure.attempt,
+        exit_code: failure.detail.exit_code,
+        signal: failure.detail.signal,
     }
 }
 
@@ -91,7 +98,7 @@ async fn verify_file(file: &Found, sums: Option<Sums>) -> Result<Option<bool>> {
     let Some(sums) = sums else { return Ok(None) };
     let path = file.path.clone();
     let reading = tokio::task::spawn_blocking(move || Some(is_of(&path, &sums)));
-    reading.await.map_err(|error| Failure::failed(format!("a file could not be read again: {error}")))
+    reading.await.map_err(|error| error::Failure::failed(format!("a file could not be read again: {error}")))
 }
 
 /// A file that cannot be read any more is not the one that the sums are of.
@@ -107,13 +114,13 @@ pub(super) fn scenarios(plan: &Plan, rows: &[TaskRow]) -> [Scenario; 2] {
             || "there is no such task".to_owned(),
             |row| {
                 let state = row.state.map_or("missing", TaskState::as_str);
-                let failure = row.failure.as_ref().map(|f| format!("; last failure: {}", f.message));
+                let history = row.history.iter().map(|f| format!("; attempt {}: {}", f.attempt, f.message));
                 format!(
                     "task {} is {state} (attempts: {}, failures: {}{})",
                     row.id,
                     row.attempt,
                     row.failures,
-                    failure.unwrap_or_default()
+                    history.collect::<String>()
                 )
             },
         )
@@ -123,7 +130,7 @@ pub(super) fn scenarios(plan: &Plan, rows: &[TaskRow]) -> [Scenario; 2] {
         row.state == Some(TaskState::Completed)
             && row.attempt >= 2
             && row.failures == 1
-            && row.failure.as_ref().is_some_and(|failure| failure.message == FAILS_ONCE)
+            && row.history.iter().any(|failure| failure.message == FAILS_ONCE)
     });
     let fails = of(&plan.fails.id);
     let failed = fails.is_some_and(|row| {

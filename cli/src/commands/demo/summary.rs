@@ -110,10 +110,12 @@ pub(super) struct TaskRow {
     pub(super) file_changed: bool,
     /// The failure it ended with, or had last.
     pub(super) failure: Option<FailureRow>,
+    /// Every failure, lost worker and stop that it met, oldest first.
+    pub(super) history: Vec<FailureRow>,
 }
 
 /// A failure.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct FailureRow {
     /// What class it is of.
     pub(super) kind: FailureKind,

@@ -28,6 +28,7 @@ fn row(id: &str, state: TaskState) -> TaskRow {
         verified: None,
         file_changed: false,
         failure: None,
+        history: Vec::new(),
     }
 }
 
