@@ -39,12 +39,7 @@ struct CommandResult {
 
 impl Commands {
     /// Runs one command. None when the run was lost.
-    pub(crate) async fn run(
-        &self,
-        run: &Arc<Run>,
-        body: &Body,
-        teller: &Teller,
-    ) -> Option<Outcome> {
+    pub(crate) async fn run(&self, run: &Arc<Run>, body: &Body, teller: &Teller) -> Option<Outcome> {
         let payload: ExecPayload = match decode("payload", &body.payload) {
             Ok(payload) => payload,
             Err(error) => return Some(failed(FailureKind::Rejected, error.to_string(), Then::Fail)),
@@ -105,6 +100,8 @@ impl Commands {
                 }
                 () = grace_over(&mut graces), if !killed => {
                     killed = true;
+                    // A stop without grace may be seen here first.
+                    signalled = signalled.or_else(|| run.orders().borrow().stop.map(|stop| stop.cause));
                     kill_until_gone(&command, &run.key.id).await;
                 }
             }
@@ -124,13 +121,7 @@ impl Commands {
         Some(outcome(&exit, cause, run.telling.output.total()))
     }
 
-    fn launch(
-        &self,
-        run: &Arc<Run>,
-        payload: ExecPayload,
-        body: &Body,
-        teller: &Teller,
-    ) -> Launch {
+    fn launch(&self, run: &Arc<Run>, payload: ExecPayload, body: &Body, teller: &Teller) -> Launch {
         let output = Arc::clone(&run.telling.output);
         let teller = teller.clone();
         let spec = CommandSpec {

@@ -149,6 +149,11 @@ impl Crew {
         loops
     }
 
+    /// Says that the worker lives before it says that it has started.
+    pub(crate) async fn announce(&self) {
+        self.registry.sign_of_life(&self.store, 0, false).await;
+    }
+
     /// Takes the worker out of the registry.
     pub(crate) async fn forget(&self) {
         self.registry.forget(&self.store).await;

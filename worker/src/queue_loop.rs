@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use leasehold_common::limits::BATCH_ITEMS;
-use leasehold_common::name::QueueName;
+use leasehold_common::name::{QueueName, RunId, TaskId};
 use leasehold_common::record::FailureKind;
 use leasehold_common::store::{
     ClaimAnswer, ClaimRequest, Claimed, Finish, FinishAnswer, Outcome, RetryAdvice, one_call,
@@ -260,6 +260,11 @@ impl QueueLoop {
             if self.parts.runs.contains(&run.key) {
                 continue;
             }
+            if self.parts.drain.is_cancelled() {
+                // The claim was under way when the drain began: nothing new is started.
+                self.open.push(handed_back(run.claimed.id.clone(), run.claimed.run.clone()));
+                continue;
+            }
             if let Some((cause, hard_end_ms)) = run.claimed.stop {
                 let kill_in = kill_in(hard_end_ms, claimed.now_ms, claimed.lease);
                 run.stop(cause, BootInstant::now().plus(kill_in));
@@ -308,8 +313,7 @@ impl QueueLoop {
         for task in tasks {
             let key = RunKey { queue: queue.clone(), id: task.id.clone(), run: task.run.clone() };
             if !runs.contains(&key) {
-                let finish = Finish { id: task.id, run: task.run, outcome: Outcome::Released };
-                self.open.push(Open { finish, sent_before: false });
+                self.open.push(handed_back(task.id, task.run));
             }
         }
     }
@@ -329,18 +333,23 @@ impl QueueLoop {
     }
 }
 
-/// Logs what Redis made of a run's end.
+/// The end of a run that was never started here: it costs the task nothing.
+fn handed_back(id: TaskId, run: RunId) -> Open {
+    Open { finish: Finish { id, run, outcome: Outcome::Released }, sent_before: false }
+}
+
+/// Logs what Redis made of a run's end; never the outcome itself, which may hold what nobody else should see.
 fn told(open: &Open, answer: FinishAnswer) {
-    let Finish { id, run, outcome } = &open.finish;
+    let Finish { id, run, .. } = &open.finish;
     match answer {
         FinishAnswer::Accepted(state) | FinishAnswer::Repeated(state) => {
             tracing::debug!(task = %id, %run, %state, "run ended");
         }
         FinishAnswer::Gone if open.sent_before => {
-            tracing::debug!(task = %id, %run, "run ended, task removed")
+            tracing::debug!(task = %id, %run, "run ended, task removed");
         }
         FinishAnswer::Gone | FinishAnswer::Lost => {
-            tracing::warn!(task = %id, %run, ?outcome, "lease lost: the task belongs to another run or has ended; \
+            tracing::warn!(task = %id, %run, "lease lost: the task belongs to another run or has ended; \
                 what this run says of it changes nothing");
         }
         FinishAnswer::Corrupt => {

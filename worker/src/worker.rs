@@ -175,6 +175,7 @@ impl Worker {
         }
         self.config.validate()?;
         let crew = Crew::assemble(&self).await?;
+        crew.announce().await;
         let done = CancellationToken::new();
         let thread = crew.heart(&self)?.start(done.clone()).map_err(Error::System)?;
         let helpers = crew.start_helpers();
