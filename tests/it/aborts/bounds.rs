@@ -33,7 +33,8 @@ async fn timed_out(kit: &Kit, id: &TaskId, within: Duration) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn case_22_r09_a_handler_that_blocks_its_thread_is_timed_out_without_it_and_its_late_result_is_refused() {
+async fn case_22_r09_a_handler_that_blocks_its_thread_is_timed_out_without_it_and_its_late_result_is_refused()
+{
     let logs = Logs::capture();
     let kit = Kit::new().await;
     let reaper = kit.reaper();
@@ -112,7 +113,11 @@ async fn without_its_worker(fail: impl FnOnce(&mut leasehold_tests::Proc)) {
     if frozen.is_running() {
         frozen.cont();
         eventually("its command is gone", LIMIT, || {
-            if kit.leftovers().is_empty() { Ok(()) } else { Err(leasehold_tests::procfs::describe(&kit.leftovers())) }
+            if kit.leftovers().is_empty() {
+                Ok(())
+            } else {
+                Err(leasehold_tests::procfs::describe(&kit.leftovers()))
+            }
         });
         let last = kit.exec(&[], "true");
         kit.reaches(&last, TaskState::Completed).await;
@@ -147,7 +152,11 @@ async fn case_26_max_attempts_counts_failures_and_zero_is_refused() {
     }
     let digest = kit.redis.digest();
     let refused = kit.exec_cli(&["--max-attempts", "0"], &["true"]).run().expect_code(2);
-    assert!(refused.stderr.contains("max_attempts") && refused.stderr.contains("1 to 10000"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("max_attempts") && refused.stderr.contains("1 to 10000"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!((refused.stdout.as_str(), kit.redis.digest()), ("", digest));
     kit.end([worker]).await;
 }
@@ -168,7 +177,10 @@ async fn case_26_two_reapers_and_failing_handlers_at_once_never_add_an_attempt()
     let mut ids = Vec::new();
     for i in 0..loops(500) {
         let most = 1 + (i % 3) as u32;
-        ids.push((kit.enqueue(&format!("t{i}"), &Act::Fail, Policy { max_attempts: most, ..quick() }).await, most));
+        ids.push((
+            kit.enqueue(&format!("t{i}"), &Act::Fail, Policy { max_attempts: most, ..quick() }).await,
+            most,
+        ));
     }
     for (id, most) in &ids {
         eventually_async(&format!("{id} has failed"), LIMIT, async || {

@@ -39,7 +39,11 @@ async fn r08_a_command_that_had_exited_before_the_abort_was_delivered_is_complet
     kit.reaches(&id, TaskState::Running).await;
     // Between the claim and the abort nothing is heard of the worker, well within its lease.
     proxy.freeze(Direction::Both);
-    eventually("the command has ended", LIMIT, || if read(&done) == "done\n" { Ok(()) } else { Err("not yet") });
+    eventually(
+        "the command has ended",
+        LIMIT,
+        || if read(&done) == "done\n" { Ok(()) } else { Err("not yet") },
+    );
     let_time_pass_async("its worker has seen its end", Duration::from_millis(500)).await;
     assert!(matches!(kit.abort(&id).await, AbortAnswer::Requested { .. }));
     assert_eq!(kit.record(&id).await.state, TaskState::Aborting);

@@ -56,17 +56,24 @@ async fn r05_an_abort_reaches_a_frozen_worker_in_time_and_nothing_of_the_run_is_
     let frozen = kit.worker_with("frozen", 1, &["--allow-exec"]).await;
     let id = kit.exec(&["--abort-grace", "1s"], "sleep 600 & wait");
     kit.reaches(&id, TaskState::Running).await;
-    eventually("it runs", LIMIT, || if kit.leftovers().len() == 2 { Ok(()) } else { Err(kit.leftovers().len()) });
+    eventually("it runs", LIMIT, || {
+        if kit.leftovers().len() == 2 { Ok(()) } else { Err(kit.leftovers().len()) }
+    });
     frozen.stop();
     assert!(matches!(kit.abort(&id).await, AbortAnswer::Requested { .. }));
     kit.reaches_within(&id, TaskState::Aborted, RECLAIM + Duration::from_secs(2)).await;
     // A frozen process does not run, and is killed before it could go on.
-    let moving = |pid: &i32| leasehold_tests::procfs::state(*pid).is_some_and(|state| !"TtZX".contains(state));
+    let moving =
+        |pid: &i32| leasehold_tests::procfs::state(*pid).is_some_and(|state| !"TtZX".contains(state));
     let going: Vec<i32> = kit.leftovers().into_iter().filter(moving).collect();
     assert!(going.is_empty(), "{}", leasehold_tests::procfs::describe(&going));
     frozen.cont();
     eventually("its command is gone", LIMIT, || {
-        if kit.leftovers().is_empty() { Ok(()) } else { Err(leasehold_tests::procfs::describe(&kit.leftovers())) }
+        if kit.leftovers().is_empty() {
+            Ok(())
+        } else {
+            Err(leasehold_tests::procfs::describe(&kit.leftovers()))
+        }
     });
     assert_eq!(kit.record(&id).await.state, TaskState::Aborted);
     kit.end([frozen, reaper]).await;

@@ -16,7 +16,8 @@ async fn case_19_without_a_doorbell_and_with_all_slots_busy_term_comes_within_tw
     let folder = tempfile::tempdir().unwrap();
     let start = |name: &str| {
         let file = folder.path().join(name);
-        let script = format!("trap 'echo term >{0}; exit 0' TERM; echo up >{0}.up; sleep 600 & wait", file.display());
+        let script =
+            format!("trap 'echo term >{0}; exit 0' TERM; echo up >{0}.up; sleep 600 & wait", file.display());
         let id = kit.exec(&["--abort-grace", "10s"], &script);
         let up = file.with_extension("up");
         eventually("it runs", LIMIT, || if read(&up) == "up\n" { Ok(()) } else { Err("not yet") });

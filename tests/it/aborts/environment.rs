@@ -17,7 +17,8 @@ async fn variables(kit: &Kit, id: &TaskId) -> BTreeMap<String, String> {
 
 /// A worker whose own environment is known.
 async fn worker(kit: &Kit) -> Proc {
-    let args = ["worker", "--queue", "default=2", "--name", "w", "--lease", "2s", "--allow-exec", "--with-reaper"];
+    let args =
+        ["worker", "--queue", "default=2", "--name", "w", "--lease", "2s", "--allow-exec", "--with-reaper"];
     let worker = kit.cli(args).env("LANG", "C.UTF-8").env("TMPDIR", "/var/tmp").env("HOME", "/root");
     let worker = worker.env("AWS_SECRET_ACCESS_KEY", "secret").env("LEASEHOLD_LOG_FORMAT", "text").spawn();
     kit.registered("w").await;
@@ -55,7 +56,11 @@ async fn r30_a_command_gets_exactly_the_documented_variables() {
 
     let id = kit.exec_argv(&["--env", "PATH=/usr/bin:/bin", "--env", "LANG=C"], &["env", "-0"]);
     let found = variables(&kit, &id).await;
-    assert_eq!((found["PATH"].as_str(), found["LANG"].as_str()), ("/usr/bin:/bin", "C"), "what was given wins");
+    assert_eq!(
+        (found["PATH"].as_str(), found["LANG"].as_str()),
+        ("/usr/bin:/bin", "C"),
+        "what was given wins"
+    );
     assert!(!found.contains_key("LEASEHOLD_OWNER"), "it has none");
     kit.end([worker]).await;
 }
@@ -73,7 +78,11 @@ async fn r30_a_command_has_its_folder_its_input_and_nothing_else_of_its_worker()
     let there = kit.exec_argv(&["--cwd", place.to_str().unwrap()], &["pwd"]);
     assert_eq!(said(&there).await.trim_end(), place.to_str().unwrap());
     let here = kit.exec_argv(&[], &["pwd"]);
-    assert_eq!(said(&here).await.trim_end(), std::env::current_dir().unwrap().to_str().unwrap(), "the worker's own");
+    assert_eq!(
+        said(&here).await.trim_end(),
+        std::env::current_dir().unwrap().to_str().unwrap(),
+        "the worker's own"
+    );
 
     let nothing = kit.exec_argv(&[], &["cat"]);
     assert_eq!(said(&nothing).await, "", "an end of file at once");
@@ -87,7 +96,8 @@ async fn r30_a_command_has_its_folder_its_input_and_nothing_else_of_its_worker()
     let signals = kit.exec_argv(&[], &["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
     let masks = said(&signals).await;
     // Signals 1 to 31: two above them glibc itself ignores in whatever posix_spawn starts.
-    let set = |line: &str| u64::from_str_radix(line.split(':').nth(1).unwrap().trim(), 16).unwrap() & 0x7fff_ffff;
+    let set =
+        |line: &str| u64::from_str_radix(line.split(':').nth(1).unwrap().trim(), 16).unwrap() & 0x7fff_ffff;
     assert!(masks.lines().all(|line| set(line) == 0), "blocked or ignored signals: {masks}");
     let stat = said(&kit.exec_argv(&[], &["cat", "/proc/self/stat"])).await;
     let fields: Vec<&str> = stat.split_whitespace().collect();

@@ -95,7 +95,9 @@ async fn work(context: &Context, act: Act) -> Result<serde_bytes::ByteBuf, TaskE
             Ok(nothing)
         }
         Act::Block(ms) => {
-            tokio::task::block_in_place(|| leasehold_tests::let_time_pass("blocking", Duration::from_millis(ms)));
+            tokio::task::block_in_place(|| {
+                leasehold_tests::let_time_pass("blocking", Duration::from_millis(ms))
+            });
             Ok(nothing)
         }
         Act::Endless => loop {

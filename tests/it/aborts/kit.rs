@@ -91,10 +91,8 @@ impl Kit {
     pub(crate) async fn worker_with(&self, name: &str, slots: usize, flags: &[&str]) -> Proc {
         let queue = format!("{}={slots}", self.queue);
         let lease = self.lease().await;
-        let proc = self
-            .cli(["worker", "--queue", &queue, "--name", name, "--lease", &lease])
-            .args(flags)
-            .spawn();
+        let proc =
+            self.cli(["worker", "--queue", &queue, "--name", name, "--lease", &lease]).args(flags).spawn();
         self.registered(name).await;
         proc
     }

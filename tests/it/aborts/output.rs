@@ -29,7 +29,10 @@ async fn r22_output_is_there_while_the_command_runs_in_order_and_to_its_last_byt
     let wait = |n: usize| format!("while [ ! -e {} ]; do sleep 0.02; done", gate(n).display());
     let script = format!(
         "echo one; {}; echo two >&2; {}; printf three; {}; printf four >&2; {}; printf 'last, without an end'",
-        wait(1), wait(2), wait(3), wait(4)
+        wait(1),
+        wait(2),
+        wait(3),
+        wait(4)
     );
     let id = kit.exec(&[], &script);
     let mut expected = String::new();
@@ -112,7 +115,11 @@ async fn r25_exit_codes_and_signals_decide_and_are_named() {
         kit.reaches(id, TaskState::Failed).await;
         let detail = kit.detail(id).await;
         let failure = detail.last_failure().unwrap();
-        assert_eq!((failure.kind, failure.detail.exit_code, failure.detail.signal), (kind, code, signal), "{script}");
+        assert_eq!(
+            (failure.kind, failure.detail.exit_code, failure.detail.signal),
+            (kind, code, signal),
+            "{script}"
+        );
         assert!(failure.message.contains(message), "{script}: {}", failure.message);
     }
     let fine = kit.exec(&[], "yes | head -1");
@@ -126,7 +133,8 @@ async fn r22_output_of_a_child_that_outlives_its_parent_ends_with_the_run() {
     let kit = Kit::new().await;
     let worker = kit.worker("w", 2).await;
     // The child keeps the pipes open, in a session of its own.
-    let id = kit.exec(&[], "setsid sh -c 'while :; do echo still here; sleep 0.1; done' & echo parent; sleep 0.3");
+    let id =
+        kit.exec(&[], "setsid sh -c 'while :; do echo still here; sleep 0.1; done' & echo parent; sleep 0.3");
     kit.reaches_within(&id, TaskState::Completed, Duration::from_secs(10)).await;
     kit.assert_no_leftovers();
     assert!(kit.log_text(&id).await.contains("parent"));
@@ -139,7 +147,8 @@ async fn r20_a_command_is_a_task_after_one_round_trip() {
     let first = kit.producer.exec(kit.queue.clone(), command()).await.unwrap();
     let monitor = Monitor::start(&kit.redis);
     let handle = kit.producer.exec(kit.queue.clone(), command()).await.unwrap();
-    let sent: Vec<_> = monitor.seen().into_iter().filter(|seen| seen.client.is_some()).map(|seen| seen.words).collect();
+    let sent: Vec<_> =
+        monitor.seen().into_iter().filter(|seen| seen.client.is_some()).map(|seen| seen.words).collect();
     assert_eq!(sent.len(), 1, "{sent:?}");
     eventually("both are there", LIMIT, || {
         let there = [&first, &handle].into_iter().all(|handle| kit.show(handle.id())["state"] == "queued");

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream;
-use leasehold_producer::{AbortAnswer, AbortRequest, Policy, Producer, StopCause, TaskId, TaskRecord, TaskState};
+use leasehold_producer::{
+    AbortAnswer, AbortRequest, Policy, Producer, StopCause, TaskId, TaskRecord, TaskState,
+};
 use leasehold_tests::eventually_async;
 use leasehold_tests::scale::loops;
 
@@ -32,9 +34,9 @@ async fn all_ended(kit: &Kit, ids: &[TaskId]) -> BTreeMap<TaskId, TaskRecord> {
     let records = eventually_async("every task has ended", LIMIT, async || {
         let found = kit.store().records(&kit.queue, ids).await.unwrap();
         let found: Vec<TaskRecord> = found.into_iter().map(|record| record.expect("kept")).collect();
-        let live: Vec<_> = found.iter().filter(|r| !r.state.is_terminal()).map(|r| (&r.id, r.state)).collect();
-        if live.is_empty() { Ok(()) } else { Err(format!("{live:?}")) }
-            .map(|()| found)
+        let live: Vec<_> =
+            found.iter().filter(|r| !r.state.is_terminal()).map(|r| (&r.id, r.state)).collect();
+        if live.is_empty() { Ok(()) } else { Err(format!("{live:?}")) }.map(|()| found)
     })
     .await;
     records.into_iter().map(|record| (record.id.clone(), record)).collect()
@@ -83,7 +85,8 @@ async fn case_20_r08_each_abort_of_a_task_about_to_finish_agrees_with_its_end() 
     let seen = Seen::default();
     let hands = kit.hands(8, |worker| seen.handler(worker)).await;
     // Two API servers, each with connections of its own.
-    let servers: Vec<Producer> = [Producer::connect(&kit.redis.url()).await.unwrap(), kit.producer.clone()].into();
+    let servers: Vec<Producer> =
+        [Producer::connect(&kit.redis.url()).await.unwrap(), kit.producer.clone()].into();
     let count = loops(2000);
     let mut dice = Dice(20);
     let plans: Vec<(usize, Act, u64)> = (0..count)
@@ -99,7 +102,8 @@ async fn case_20_r08_each_abort_of_a_task_about_to_finish_agrees_with_its_end() 
         for_a_blink(micros).await;
         (id.clone(), abort_by(&servers[i % 2], &kit, &id).await)
     };
-    let answers: Vec<(TaskId, AbortAnswer)> = stream::iter(plans).map(one).buffer_unordered(8).collect().await;
+    let answers: Vec<(TaskId, AbortAnswer)> =
+        stream::iter(plans).map(one).buffer_unordered(8).collect().await;
 
     let ids: Vec<TaskId> = answers.iter().map(|(id, _)| id.clone()).collect();
     let ends = all_ended(&kit, &ids).await;
@@ -127,7 +131,9 @@ async fn case_20_r08_each_abort_of_a_task_about_to_finish_agrees_with_its_end() 
         *tally.entry((name.to_owned(), end.state)).or_default() += 1;
     }
     eprintln!("{tally:?}");
-    assert!(tally.keys().any(|(name, _)| name == "requested") && tally.keys().any(|(name, _)| name == "already"));
+    assert!(
+        tally.keys().any(|(name, _)| name == "requested") && tally.keys().any(|(name, _)| name == "already")
+    );
     hands.stop().await;
     assert_eq!(all_ended(&kit, &ids).await, ends, "an end changed afterwards");
     let Ok(kit) = Arc::try_unwrap(kit) else { panic!("the kit is still in use") };

@@ -36,7 +36,10 @@ async fn ends_at_its_grace(kit: &Kit, id: &TaskId, asked: Instant, grace: Durati
     kit.reaches_within(id, TaskState::Aborted, grace + SLACK).await;
     kit.assert_no_leftovers();
     let took = asked.elapsed();
-    assert!(took + Duration::from_millis(100) >= grace, "aborted after {took:?}, before its grace of {grace:?}");
+    assert!(
+        took + Duration::from_millis(100) >= grace,
+        "aborted after {took:?}, before its grace of {grace:?}"
+    );
     eprintln!("aborted {took:?} after it was asked, with a grace of {grace:?}");
     kit.show(id)
 }

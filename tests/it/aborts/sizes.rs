@@ -33,14 +33,14 @@ impl Task for Talk {
 }
 
 fn handlers(worker: Worker) -> Worker {
-    worker
-        .handle(|_: Context, task: Measure| async move { Ok::<_, TaskError>(task.0.len()) })
-        .handle(|context: Context, task: Talk| async move {
+    worker.handle(|_: Context, task: Measure| async move { Ok::<_, TaskError>(task.0.len()) }).handle(
+        |context: Context, task: Talk| async move {
             let line = "x".repeat(task.0);
             context.log(&line);
             let refused = context.progress(0.5, line).expect_err("over its limit");
             Ok::<_, TaskError>(refused.to_string())
-        })
+        },
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +53,11 @@ async fn case_41_a_result_over_the_limit_fails_as_invalid_result_and_is_never_re
         kit.reaches(&id, TaskState::Completed).await;
         let output = kit.detail(&id).await.output.unwrap();
         let back: serde_bytes::ByteBuf = rmp_serde::from_slice(&output).unwrap();
-        assert!(back.len() == bytes && back.iter().all(|byte| *byte == 7), "{bytes} came back as {}", back.len());
+        assert!(
+            back.len() == bytes && back.iter().all(|byte| *byte == 7),
+            "{bytes} came back as {}",
+            back.len()
+        );
     }
     for bytes in [LIMIT_BYTES - HEADER + 1, LIMIT_BYTES + 1, 50_000_000] {
         let policy = Policy { max_attempts: 5, ..quick() };
@@ -108,7 +112,8 @@ async fn case_41_log_lines_of_10_mb_are_cut_with_a_mark_and_progress_over_its_li
     let pieces = kit.log(&id).await;
     let kept: usize = pieces.iter().map(|piece| piece.text.len()).sum();
     assert!((65_536..=1_200_000).contains(&kept), "{kept} bytes are kept");
-    let gaps = pieces.windows(2).filter(|pair| pair[1].offset > pair[0].offset + pair[0].text.len() as u64).count();
+    let gaps =
+        pieces.windows(2).filter(|pair| pair[1].offset > pair[0].offset + pair[0].text.len() as u64).count();
     assert!(gaps >= 1, "what was dropped shows as a gap");
     assert_eq!(pieces[0].offset, 0);
     let last = pieces.last().unwrap();

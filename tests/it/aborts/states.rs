@@ -50,38 +50,60 @@ async fn r01_each_state_of_a_task_is_shown_while_it_is_in_it() {
 
     let id = kit.exec(&["--owner", "someone", "--run-timeout", "5m", "--abort-grace", "3s"], &waits);
     let queued = shown(&kit, &id, "queued");
-    assert_eq!((&queued["attempt"], &queued["run"], &queued["started_at"]), (&0.into(), &Value::Null, &Value::Null));
+    assert_eq!(
+        (&queued["attempt"], &queued["run"], &queued["started_at"]),
+        (&0.into(), &Value::Null, &Value::Null)
+    );
     assert!(next(&queued).contains("a worker of queue default claims it"), "{queued}");
 
     let worker = kit.worker("w", 8).await;
     let running = shown(&kit, &id, "running");
-    assert_eq!((&running["attempt"], &running["worker"], &running["owner"]), (&1.into(), &"w".into(), &"someone".into()));
+    assert_eq!(
+        (&running["attempt"], &running["worker"], &running["owner"]),
+        (&1.into(), &"w".into(), &"someone".into())
+    );
     assert_eq!((&running["run_timeout_ms"], &running["stop_grace_ms"]), (&300_000.into(), &3_000.into()));
     assert!(running["run"].is_string() && running["started_at"].is_string() && running["ended_at"].is_null());
     assert!(next(&running).contains("worker w runs it, until its run timeout in 4m"), "{running}");
     go_on(&gate);
     let completed = shown(&kit, &id, "completed");
-    assert_eq!((&completed["run"], &completed["failure"]), (&running["run"], &Value::Null), "the last run is kept");
+    assert_eq!(
+        (&completed["run"], &completed["failure"]),
+        (&running["run"], &Value::Null),
+        "the last run is kept"
+    );
     assert_eq!(completed["output"], serde_json::json!({ "exit_code": 0, "output_bytes": 13 }));
     assert!(completed["ended_at"].is_string());
 
     let fails = kit.exec(&[], "exit 3");
     let failed = shown(&kit, &fails, "failed");
     let failure = &failed["failure"];
-    assert_eq!((&failure["kind"], &failure["exit_code"], &failure["attempt"]), (&"exit_code".into(), &3.into(), &1.into()));
+    assert_eq!(
+        (&failure["kind"], &failure["exit_code"], &failure["attempt"]),
+        (&"exit_code".into(), &3.into(), &1.into())
+    );
     assert_eq!((&failure["worker"], failure["at"].is_string()), (&"w".into(), true));
 
     let slow = kit.exec(&["--run-timeout", "300ms"], "sleep 600");
     let timed_out = shown(&kit, &slow, "timed_out");
-    assert_eq!((&timed_out["failure"]["kind"], &timed_out["stop"]["cause"]), (&"run_timeout".into(), &"run_timeout".into()));
+    assert_eq!(
+        (&timed_out["failure"]["kind"], &timed_out["stop"]["cause"]),
+        (&"run_timeout".into(), &"run_timeout".into())
+    );
 
     let stubborn = kit.exec(&["--abort-grace", "1500ms"], r#"trap "" TERM; echo up; sleep 600"#);
     kit.logs(&stubborn, "up").await;
     kit.ok(&["task", "abort", stubborn.as_str(), "--reason", "no longer wanted"]);
     let aborting = shown(&kit, &stubborn, "aborting");
     let stop = &aborting["stop"];
-    assert_eq!((&stop["cause"], &stop["reason"], &stop["grace_ms"]), (&"abort".into(), &"no longer wanted".into(), &1500.into()));
-    assert!(stop["by"].as_str().is_some_and(|by| by.starts_with("cli")) && stop["kill_at"].is_string(), "{stop}");
+    assert_eq!(
+        (&stop["cause"], &stop["reason"], &stop["grace_ms"]),
+        (&"abort".into(), &"no longer wanted".into(), &1500.into())
+    );
+    assert!(
+        stop["by"].as_str().is_some_and(|by| by.starts_with("cli")) && stop["kill_at"].is_string(),
+        "{stop}"
+    );
     assert!(next(&aborting).contains("what is left is killed"), "{aborting}");
     let aborted = shown(&kit, &stubborn, "aborted");
     assert_eq!(&aborted["stop"]["reason"], "no longer wanted");
@@ -124,7 +146,11 @@ async fn r15_a_missing_worker_and_a_missing_reaper_are_said_where_people_look() 
     assert!(raw.stderr.contains(worker_missing), "{}", raw.stderr);
     for args in [&["task", "show", id.as_str()][..], &["queue", "list"], &["queue", "show", "default"]] {
         let said = kit.ok(args);
-        assert!(said.stderr.contains(worker_missing) && said.stderr.contains(reaper_missing), "{args:?}: {}", said.stderr);
+        assert!(
+            said.stderr.contains(worker_missing) && said.stderr.contains(reaper_missing),
+            "{args:?}: {}",
+            said.stderr
+        );
     }
     let warnings = kit.show(&id)["warnings"].to_string();
     assert!(warnings.contains(worker_missing) && warnings.contains(reaper_missing), "{warnings}");
@@ -140,7 +166,14 @@ async fn r15_a_missing_worker_and_a_missing_reaper_are_said_where_people_look() 
         if said.contains("no ") { Err(said) } else { Ok(()) }
     });
     let quiet = kit.exec_cli(&[], &["true"]).run().success();
-    assert!(!quiet.stderr.contains("no living worker") && !quiet.stderr.contains("no reaper"), "{}", quiet.stderr);
-    let_time_pass("the enqueued handler task is handed back by a worker that does not know it", Duration::from_millis(300));
+    assert!(
+        !quiet.stderr.contains("no living worker") && !quiet.stderr.contains("no reaper"),
+        "{}",
+        quiet.stderr
+    );
+    let_time_pass(
+        "the enqueued handler task is handed back by a worker that does not know it",
+        Duration::from_millis(300),
+    );
     kit.end([worker]).await;
 }

@@ -25,12 +25,18 @@ async fn least_lease(kit: &Kit, ids: &[TaskId]) -> i64 {
         let look = kit.store().inspect(&kit.queue, ids).await.unwrap().unwrap();
         let records = kit.store().records(&kit.queue, ids).await.unwrap();
         for (places, record) in look.tasks.iter().zip(&records) {
-            if record.as_ref().is_some_and(|record| record.state == TaskState::Running) && places.lease.is_some() {
+            if record.as_ref().is_some_and(|record| record.state == TaskState::Running)
+                && places.lease.is_some()
+            {
                 least = least.min(places.lease_ms);
             }
         }
         let over = records.iter().flatten().all(|record| record.state.is_terminal());
-        if over { Ok(()) } else { Err(format!("{:?}", records.iter().flatten().map(|r| r.state).collect::<Vec<_>>())) }
+        if over {
+            Ok(())
+        } else {
+            Err(format!("{:?}", records.iter().flatten().map(|r| r.state).collect::<Vec<_>>()))
+        }
     })
     .await;
     least
@@ -41,15 +47,20 @@ async fn heavy_case_47_a_flood_of_output_costs_its_worker_less_than_64_mib_and_n
     let kit = Kit::new().await;
     let worker = kit.worker("w", 2).await;
     let bytes = amount();
-    let script = format!("printf 'the head'; head -c {bytes} /dev/zero; printf 'the newest' >&2; sleep 0.2; printf end");
+    let script = format!(
+        "printf 'the head'; head -c {bytes} /dev/zero; printf 'the newest' >&2; sleep 0.2; printf end"
+    );
     let id = kit.exec(&[], &script);
     let started = Instant::now();
     let least = least_lease(&kit, std::slice::from_ref(&id)).await;
     let took = started.elapsed();
     let peak = procfs::peak_rss_bytes(worker.pid());
     let rate = bytes as f64 / took.as_secs_f64() / MIB as f64;
-    eprintln!("{} MiB in {took:?} ({rate:.0} MiB/s), {:.1} MiB at most; {least} ms of lease left at least", bytes / MIB,
-        peak as f64 / MIB as f64);
+    eprintln!(
+        "{} MiB in {took:?} ({rate:.0} MiB/s), {:.1} MiB at most; {least} ms of lease left at least",
+        bytes / MIB,
+        peak as f64 / MIB as f64
+    );
     let record = kit.record(&id).await;
     assert_eq!((record.state, record.attempt, record.reclaims), (TaskState::Completed, 1, 0));
     assert!(peak < FLOOD_BYTES, "the worker held {:.1} MiB", peak as f64 / MIB as f64);

@@ -63,7 +63,12 @@ async fn heavy_an_idle_worker_holds_less_than_25_mib() {
         let (now, peak) = (procfs::rss_bytes(worker.pid()), procfs::peak_rss_bytes(worker.pid()));
         let guards = procfs::descendants(worker.pid());
         let guard: u64 = guards.iter().map(|pid| procfs::rss_bytes(*pid)).sum();
-        eprintln!("{what}: {:.1} MiB now, {:.1} MiB at most; its guard {:.1} MiB", mib(now), mib(peak), mib(guard));
+        eprintln!(
+            "{what}: {:.1} MiB now, {:.1} MiB at most; its guard {:.1} MiB",
+            mib(now),
+            mib(peak),
+            mib(guard)
+        );
         assert!(peak < IDLE_BYTES, "{what} held {:.1} MiB", mib(peak));
     }
     kit.end([worker, with_reaper]).await;
