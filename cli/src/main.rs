@@ -16,7 +16,6 @@ mod follow;
 mod health;
 mod logging;
 mod output;
-#[expect(unused_imports, reason = "tests name more of it than the commands do")]
 mod private_redis;
 mod signals;
 mod view;

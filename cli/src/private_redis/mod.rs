@@ -38,10 +38,15 @@ mod tests;
 
 pub(crate) use env::{Env, GivenUrl};
 pub(crate) use error::Error;
-pub(crate) use locate::{Source, locate};
 pub(crate) use provide::{Place, Running, provide};
 pub(crate) use reporter::{Confirmation, Reporter, StderrReporter};
-pub(crate) use resp::{Address, ServerInfo, check_server};
-pub(crate) use server::PrivateRedis;
+pub(crate) use resp::Address;
 pub(crate) use stop::{Stopped, stop};
-pub(crate) use version::{FLOOR, Version};
+
+#[cfg(test)]
+use {
+    locate::{Source, locate},
+    resp::check_server,
+    server::PrivateRedis,
+    version::{FLOOR, Version},
+};
