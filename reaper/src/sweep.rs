@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use leasehold_common::name::QueueName;
+use leasehold_common::store::Swept;
 use leasehold_common::{Error, Result};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -82,13 +83,18 @@ fn pause_after(
     }
 }
 
+/// Is another sweep at once worth it? A page of rows that cannot be read is there again, and moves nothing.
+fn has_more(swept: &Swept) -> bool {
+    swept.more && swept.looked + swept.promoted > 0
+}
+
 /// One turn of a queue: sweeps while more is due, for so many rounds. Answers the pause until its next one.
 async fn turn(reaper: &Reaper, stop: &CancellationToken, queue: QueueName) -> (QueueName, Result<Duration>) {
     for _ in 0..ROUNDS {
         match reaper.store.sweep(&queue, ROWS).await {
             Ok(swept) => {
                 reaper.swept(&queue, &swept);
-                if !swept.more || stop.is_cancelled() {
+                if !has_more(&swept) || stop.is_cancelled() {
                     let pause = swept.next_look.clamp(*SWEEP_EVERY.start(), reaper.config.sweep_every);
                     return (queue, Ok(pause));
                 }
@@ -106,7 +112,7 @@ pub(crate) async fn all_due(reaper: &Reaper, queue: &QueueName) -> Stats {
         match reaper.store.sweep(queue, ROWS).await {
             Ok(swept) => {
                 stats += reaper.swept(queue, &swept);
-                if !swept.more {
+                if !has_more(&swept) {
                     return stats;
                 }
             }
