@@ -13,6 +13,7 @@ mod cli_services;
 mod cli_tasks;
 mod cli_usage;
 mod crash;
+mod demo;
 mod doctor_load;
 mod doctor_seeds;
 mod footprint;
