@@ -76,7 +76,7 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     /// Run everything here in one terminal: a private Redis, a reaper, a worker that runs commands
     Dev(dev::DevArgs),
-    /// See the main job on real files: crashes, aborts, retries, and a verdict
+    // Without words here, help tells all of what the arguments say.
     Demo(demo::DemoArgs),
     /// Hand a task to the queue, for a handler in a worker of yours; prints its id
     Enqueue(enqueue::EnqueueArgs),
