@@ -12,7 +12,7 @@
 -- RELIES ON: the watch clock of lib/pulse.lua; doubt or an error is never evidence
 -- REPEATABLE: yes; each look decides by the record as it stands
 
-local EVENTS_MS, FORGET = 604800000, 4096
+local FORGET = 4096
 local format, limit = ARGV[1], whole(ARGV[2], 1)
 
 local refused = open(format) or ((not limit or limit > 256) and { 'badargs', 'limit must be 1 to 256' })
@@ -120,7 +120,7 @@ local old = math.min(FORGET, call('ZCOUNT', Q .. 'gone', '-inf', int(now - GONE_
 if old > 0 then
   call('ZREMRANGEBYRANK', Q .. 'gone', 0, old - 1)
 end
-call('XTRIM', Q .. 'events', 'MINID', '~', int(math.max(0, now - EVENTS_MS)))
+trim_events()
 commit()
 
 local next_look = math.min(1000, math.floor(B / 2))

@@ -38,6 +38,7 @@ impl ScriptSpec {
 /// Libraries of scripts that change tasks.
 const FULL: &[&str] = &[
     "base", "record", "policy", "lease", "ledger", "place", "promote", "stop", "pulse", "outcome", "reclaim",
+    "events",
 ];
 /// Libraries of scripts that only look.
 const LOOK: &[&str] = &["base", "record"];
@@ -124,6 +125,7 @@ fn lib(name: &str) -> &'static str {
         "outcome" => include_str!("../../lua/lib/outcome.lua"),
         "promote" => include_str!("../../lua/lib/promote.lua"),
         "reclaim" => include_str!("../../lua/lib/reclaim.lua"),
+        "events" => include_str!("../../lua/lib/events.lua"),
         _ => "",
     }
 }

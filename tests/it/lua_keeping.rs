@@ -338,3 +338,18 @@ async fn texts_are_cut_to_their_limits() {
     assert_eq!((detail.record.state, detail.failures[0].message.len()), (TaskState::Aborted, 4096));
     queue.check().await;
 }
+
+#[tokio::test]
+async fn events_are_kept_up_to_their_number_of_transitions() {
+    let queue = Queue::start().await;
+    for name in ["a", "b", "c"] {
+        queue.seed(&[name]).await;
+    }
+    assert_eq!(queue.redis::<u64>(&["XLEN", &queue.key("events")]), 3);
+    queue.redis::<u64>(&["HSET", &queue.key("totals"), "transitions", "100002"]);
+    queue.sweep().await;
+    let left: Vec<(String, Vec<Vec<u8>>)> = queue.redis(&["XRANGE", &queue.key("events"), "-", "+"]);
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].1[3], b"3", "the newest stays");
+    queue.check().await;
+}
