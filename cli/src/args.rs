@@ -74,17 +74,12 @@ pub(crate) enum LogFormat {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run everything here in one terminal: a private Redis, a reaper, a worker that runs commands
+    // A variant without words of its own shows in full what its arguments say.
     Dev(dev::DevArgs),
-    // Without words here, help tells all of what the arguments say.
     Demo(demo::DemoArgs),
-    /// Hand a task to the queue, for a handler in a worker of yours; prints its id
     Enqueue(enqueue::EnqueueArgs),
-    /// Run a command as a task; prints its id, or follows it with --wait
     Exec(Box<exec::ExecArgs>),
-    /// Claim tasks and run the commands among them
     Worker(worker::WorkerArgs),
-    /// Reclaim what dead workers left, end what passed its bounds, remove what is past its retention
     Reaper(reaper::ReaperArgs),
     /// Look at tasks, wait for them, abort them, run them again
     #[command(subcommand)]
@@ -92,9 +87,7 @@ pub(crate) enum Command {
     /// Look at queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),
-    /// List the workers that live
     Workers(workers::WorkersArgs),
-    /// Check every invariant on the live system: 0 when clean, 1 on a breach
     Doctor(doctor::DoctorArgs),
     /// Show the settings and where each comes from
     #[command(subcommand)]

@@ -18,19 +18,12 @@ use crate::exit::Exit;
 /// What to do with tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
-    /// Show all that is known of a task: state, attempts, times, bounds, failures, who acts next
     Show(show::ShowArgs),
-    /// List the tasks of a queue by state
     List(list::ListArgs),
-    /// Wait until a task has ended; the exit code tells how
     Wait(wait::WaitArgs),
-    /// End a task: at once if it does not run, else TERM, its grace, KILL
     Abort(abort::AbortArgs),
-    /// Run an ended task again; attempts start anew
     Retry(retry::RetryArgs),
-    /// Print what a task printed or logged
     Logs(logs::LogsArgs),
-    /// Remove an ended task and all that belongs to it
     Delete(delete::DeleteArgs),
 }
 

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Failure, Result};
 use crate::exit::Exit;
 
-/// Remove an ended task with its output, log and history. A task that has not ended is aborted first.
+/// Remove an ended task with its output, log and history. One that has not ended is refused: abort it first.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
