@@ -33,6 +33,7 @@ pub(crate) struct Rig {
     pub(crate) effects: Effects,
     pub(crate) producer: Producer,
     pub(crate) queue: QueueName,
+    lease: Duration,
     runtime: tokio::runtime::Runtime,
     /// Processes seen below workers, by start time: none may be left at the end.
     seen: RefCell<BTreeMap<i32, u64>>,
@@ -50,11 +51,12 @@ impl Rig {
     pub(crate) fn with(redis: RedisServer, settings: QueueSettings) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
+        let lease = settings.lease;
         let connecting = Producer::builder(&redis.url()).queue_settings(settings).connect();
         let producer = runtime.block_on(connecting).expect("a producer");
         let queue = QueueName::new("q").expect("a queue name");
         runtime.block_on(producer.store().register(&queue)).expect("register the queue");
-        Self { redis, effects: Effects::new(), producer, queue, runtime, seen: RefCell::default() }
+        Self { redis, effects: Effects::new(), producer, queue, lease, runtime, seen: RefCell::default() }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -199,21 +201,23 @@ impl Rig {
         self.facts().total(name)
     }
 
-    /// How long a reclaim may take from now on at most. A machine so busy that a sweep came late has made a gap,
+    /// Panics unless it is at most `bound` since `since`. A machine so busy that a sweep came late has made a gap,
     /// and after a gap a lease must be missed for another lease.
-    pub(crate) fn reclaim_bound(&self, since: Instant) -> Duration {
+    #[track_caller]
+    pub(crate) fn assert_within(&self, bound: Duration, since: Instant) {
+        let took = since.elapsed();
         let facts = self.facts();
         let now = self.ask(async || self.store().now_ms().await);
         let gap_ago = now.saturating_sub(facts.number("pulse.gap_at").unsigned_abs());
-        let gap = u128::from(gap_ago) < since.elapsed().as_millis() + LEASE.as_millis();
-        if gap { RECLAIM + LEASE } else { RECLAIM }
+        let gap = u128::from(gap_ago) < (since.elapsed() + self.lease).as_millis();
+        let bound = if gap { bound + self.lease } else { bound };
+        assert!(took <= bound, "the reclaim took {took:?}, over {bound:?}");
     }
 
     /// Panics unless it is at most the time of a reclaim since `since`.
     #[track_caller]
     pub(crate) fn assert_reclaimed_in_time(&self, since: Instant) {
-        let (took, bound) = (since.elapsed(), self.reclaim_bound(since));
-        assert!(took <= bound, "the reclaim took {took:?}, over {bound:?}");
+        self.assert_within(RECLAIM, since);
     }
 
     /// Remembers what runs below a worker, its guard among it, to be missed at the end.

@@ -90,7 +90,7 @@ fn twenty_commands_outlive(outage: Outage) {
     assert_eq!(rig.total("reclaimed"), 0);
     let all: Vec<&str> = tasks.iter().map(String::as_str).chain(["fresh"]).collect();
     rig.effects.assert_each_ran_once(&all);
-    reaper.wait_for_output("holds back", LIMIT);
+    reaper.wait_for_output("no run is judged dead before another lease has passed", LIMIT);
     watch.end();
     rig.end(workers.into_iter().chain([reaper]));
 }
