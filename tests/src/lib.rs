@@ -37,3 +37,8 @@ pub use monitor::Monitor;
 pub use process::{Leasehold, Proc};
 pub use proxy::{Direction, Fault, Matcher, Proxy};
 pub use redis_server::{RedisBuilder, RedisServer, RedisUrl};
+
+/// The Rust of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
