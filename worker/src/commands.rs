@@ -14,7 +14,7 @@ use crate::error::Then;
 use crate::exec::{CommandSpec, ExecPolicy, Exit, Launch, Limits, RunningCommand, StartError, start};
 use crate::executor::{failed, judged_outcome, stopped};
 use crate::guard::Guard;
-use crate::run::{Run, gated, grace_over, judged, stop_ordered};
+use crate::run::{Run, grace_over, judged, stop_ordered, thawed};
 use crate::telling::Teller;
 
 /// A guard that is down is being started again: the task comes back soon, at no cost.
@@ -44,25 +44,16 @@ impl Commands {
             Ok(payload) => payload,
             Err(error) => return Some(failed(FailureKind::Rejected, error.to_string(), Then::Fail)),
         };
-        let mut verdicts = run.orders();
-        let starting = self.start(run, &payload, body, teller);
-        let command = tokio::select! {
-            biased;
-            // cancel-safe: dropping a start ends what was started.
-            verdict = judged(&mut verdicts) => return judged_outcome(verdict, body),
-            stop = async { stop_ordered(&mut run.orders()).await } => {
-                return Some(stopped(stop.cause, "stopped before it started".into(), FailureDetail::default()));
-            }
-            started = starting => match started {
-                Ok(command) => command,
-                Err(error) => return Some(not_started(&error)),
-            },
+        let command = match self.start(run, &payload, body, teller).await {
+            Ok(command) => command,
+            Err(error) => return not_started(run, body, &error),
         };
         run.set_control(&command.control());
         self.until_over(run, body, command).await
     }
 
-    /// Starts it once the run may go on: a lease that runs out meanwhile is waited for, not a failure.
+    /// Starts it once the run may go on: a lease that runs out meanwhile is waited for, not a failure. A start that
+    /// is under way is seen through, for what it has made must be gone before anybody is told of the end.
     async fn start(
         &self,
         run: &Arc<Run>,
@@ -70,9 +61,15 @@ impl Commands {
         body: &Body,
         teller: &Teller,
     ) -> Result<RunningCommand, StartError> {
+        let mut orders = run.orders();
         loop {
-            let launch = self.launch(run, payload.clone(), body, teller);
-            match gated(run.orders(), start(&self.guard, launch)).await {
+            tokio::select! {
+                biased;
+                // cancel-safe: both only wait.
+                () = run.stopped.cancelled() => return Err(StartError::GivenUp),
+                () = thawed(&mut orders) => {}
+            }
+            match start(&self.guard, self.launch(run, payload.clone(), body, teller)).await {
                 Err(StartError::LeaseOver) => tokio::time::sleep(LEASE_OVER_PAUSE).await,
                 started => return started,
             }
@@ -136,6 +133,7 @@ impl Commands {
             policy: Arc::clone(&self.policy),
             limits: Limits::default(),
             lease_until: run.lease_until(),
+            given_up: run.stopped.clone(),
             sink: Arc::new(move |stream, bytes| {
                 output.push(stream, bytes);
                 teller.news();
@@ -190,13 +188,20 @@ fn outcome(exit: &Exit, signalled: Option<StopCause>, output_bytes: u64) -> Outc
     Outcome::Failed { kind, message, retry: RetryAdvice::Policy, detail }
 }
 
-fn not_started(error: &StartError) -> Outcome {
-    match error {
+fn not_started(run: &Run, body: &Body, error: &StartError) -> Option<Outcome> {
+    let orders = *run.orders().borrow();
+    if let Some(verdict) = orders.verdict {
+        return judged_outcome(verdict, body);
+    }
+    if let Some(stop) = orders.stop {
+        return Some(stopped(stop.cause, error.to_string(), FailureDetail::default()));
+    }
+    Some(match error {
         StartError::Off => Outcome::Unknown { name: "exec (no worker here allows commands)".into() },
         StartError::GuardDown => Outcome::Snoozed(GUARD_DOWN_SNOOZE),
         permanent if permanent.is_permanent() => {
             failed(FailureKind::Rejected, permanent.to_string(), Then::Fail)
         }
         passing => failed(FailureKind::Error, passing.to_string(), Then::Retry),
-    }
+    })
 }

@@ -263,7 +263,8 @@ pub(crate) async fn gated<F: Future>(mut orders: watch::Receiver<Orders>, future
     }
 }
 
-async fn thawed(orders: &mut watch::Receiver<Orders>) {
+/// Waits until the run may go on.
+pub(crate) async fn thawed(orders: &mut watch::Receiver<Orders>) {
     if orders.wait_for(|o| !o.frozen).await.is_err() {
         std::future::pending::<()>().await;
     }

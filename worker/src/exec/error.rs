@@ -120,6 +120,9 @@ pub enum StartError {
     /// The run's lease ended before the command could start.
     #[error("the lease ran out before the command could start")]
     LeaseOver,
+    /// Its run was told to end meanwhile.
+    #[error("stopped before it started")]
+    GivenUp,
     /// While the guard is down, no command starts.
     #[error("the guard process is down; no command starts until it is back")]
     GuardDown,
@@ -147,6 +150,7 @@ impl StartError {
             Self::Busy { .. }
             | Self::Exhausted { .. }
             | Self::LeaseOver
+            | Self::GivenUp
             | Self::GuardDown
             | Self::Trampoline { .. } => false,
             Self::NotInitialised

@@ -22,6 +22,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 /// How long trampoline and worker wait for a word of each other.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(30);
@@ -49,6 +50,8 @@ pub struct Launch {
     pub limits: Limits,
     /// When the run's lease ends: lease + the moment before the claim was sent.
     pub lease_until: BootInstant,
+    /// Cancelled when the command is not to start any more; later it changes nothing.
+    pub given_up: CancellationToken,
     /// Where output goes.
     pub sink: OutputSink,
 }
@@ -153,6 +156,9 @@ fn execute(guard: &Guard, launch: &Launch) -> Result<(Arc<Run>, Child), StartErr
     nascent.key = Some(key);
     if launch.lease_until <= BootInstant::now() {
         return Err(StartError::LeaseOver);
+    }
+    if launch.given_up.is_cancelled() {
+        return Err(StartError::GivenUp);
     }
     ours.write_all(&(message.len() as u64).to_be_bytes())
         .and_then(|()| ours.write_all(&message))

@@ -7,6 +7,7 @@ use crate::guard::procs::Target;
 use crate::guard::signals::Hunt;
 use crate::guard::{Guard, RunKey, signals};
 use nix::sys::signal::Signal;
+use std::collections::HashSet;
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -41,13 +42,17 @@ pub(super) struct Run {
     /// Set before the main process is reaped: from then on its number may be anybody's.
     over: Mutex<bool>,
     survivors: Mutex<Vec<i32>>,
+    /// Pid and start of what belonged to the run when it was asked to end: parents die of that, and then nothing
+    /// may show any more whose their children were.
+    known: Mutex<HashSet<(i32, u64)>>,
     state: watch::Sender<RunState>,
 }
 
 impl Run {
     pub(super) fn new(target: Target, key: RunKey, guard: Guard) -> Self {
         let state = watch::Sender::new(RunState::Running);
-        Self { target, key, guard, over: Mutex::default(), survivors: Mutex::default(), state }
+        let (over, survivors, known) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { target, key, guard, over, survivors, known, state }
     }
 
     /// Sees the run through to its end, on the run's own thread.
@@ -56,7 +61,7 @@ impl Run {
         let exit = pump.until_exit(self.target.leader);
         self.state.send_replace(RunState::Exited(exit.clone()));
         pump.drain(QUIET, DRAIN_AT_MOST);
-        let mut hunt = Hunt::new(vec![self.target.clone()]);
+        let mut hunt = self.hunt();
         loop {
             let alive = hunt.kill(KILL_ROUND);
             if alive.is_empty() {
@@ -74,6 +79,10 @@ impl Run {
         }
         self.guard.forget(self.key);
         self.state.send_replace(RunState::Over(exit));
+    }
+
+    fn hunt(&self) -> Hunt {
+        Hunt::new(vec![self.target.clone()]).knowing(&lock(&self.known))
     }
 
     fn set_survivors(&self, pids: Vec<i32>) {
@@ -123,7 +132,11 @@ impl RunControl {
 
     /// Asks the command to end: SIGTERM to its process group. A frozen one gets it when thawed.
     pub fn terminate(&self) {
-        self.living(|target| signals::signal_group(target, Signal::SIGTERM));
+        self.living(|target| {
+            let members = self.0.hunt().members();
+            lock(&self.0.known).extend(members);
+            signals::signal_group(target, Signal::SIGTERM);
+        });
     }
 
     /// Kills everything of the run (SIGKILL), frozen or not, again until nothing is left or the
@@ -131,7 +144,7 @@ impl RunControl {
     /// answers what has not died yet.
     pub fn kill(&self, within: Duration) -> Vec<i32> {
         let deadline = Instant::now() + within;
-        let mut hunt = Hunt::new(vec![self.0.target.clone()]);
+        let mut hunt = self.0.hunt();
         loop {
             // In short turns, so that the run's own thread can end it in between.
             let left = deadline.saturating_duration_since(Instant::now());

@@ -56,6 +56,19 @@ impl Hunt {
         Self { targets, seen: HashSet::new() }
     }
 
+    /// The same, with processes that were seen before.
+    pub(crate) fn knowing(mut self, known: &HashSet<(i32, u64)>) -> Self {
+        self.seen.extend(known);
+        self
+    }
+
+    /// Pid and start of what is alive now.
+    pub(crate) fn members(&mut self) -> Vec<(i32, u64)> {
+        self.look()
+            .map(|found| found.living.iter().map(|proc| (proc.pid, proc.start)).collect())
+            .unwrap_or_default()
+    }
+
     /// Pids of the runs that are alive now.
     pub(crate) fn living(&mut self) -> Vec<i32> {
         self.look().map(|found| found.living.iter().map(|proc| proc.pid).collect()).unwrap_or_default()

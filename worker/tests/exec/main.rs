@@ -35,7 +35,7 @@ fn main() {
     }
     let trials = trials! {
         starts: missing_program wrong_cwd not_executable missing_interpreter no_program_at_all
-            too_long nul_and_names busy_file lease_over policy without_init resources child_environment
+            too_long nul_and_names busy_file lease_over given_up policy without_init resources child_environment
             signals_and_descriptors;
         ends: codes_and_signals standard_input output_is_passed_on term_then_kill
             dropping_kills dropped_start_leaves_nothing control_without_a_runtime;

@@ -122,6 +122,15 @@ pub(crate) fn lease_over() {
     assert_eq!(error, Err(StartError::LeaseOver));
 }
 
+pub(crate) fn given_up() {
+    let bench = Bench::new();
+    let launch = bench.launch(sh("sleep 1000"));
+    launch.given_up.cancel();
+    let error = bench.runtime.block_on(start(&bench.guard, launch)).map(|run| run.control().pid());
+    assert_eq!(error, Err(StartError::GivenUp));
+    assert!(StartError::GivenUp.to_string().contains("before it started"));
+}
+
 pub(crate) fn policy() {
     let bench = Bench::new();
     let with = |policy: ExecPolicy, argv: &[&str]| {

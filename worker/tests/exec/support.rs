@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// Nothing a test waits for takes longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -44,6 +45,7 @@ impl Bench {
             policy: Arc::new(ExecPolicy::Any),
             limits: Limits::default(),
             lease_until: BootInstant::now().plus(Duration::from_secs(600)),
+            given_up: CancellationToken::new(),
             sink: self.output.sink(),
         }
     }
