@@ -144,13 +144,13 @@ impl Kit {
 
     /// The same before it runs, for `--wait` and `--yield`.
     pub(crate) fn exec_cli(&self, flags: &[&str], argv: &[&str]) -> Leasehold {
-        let mark = self.env("");
+        let mark = format!("{MARK}={}", self.mark);
         self.cli(["exec", self.queue.as_str(), "--env", &mark]).args(flags).arg("--").args(argv)
     }
 
-    /// The mark as `NAME=VALUE`, extended by `suffix`, for `--env`.
-    fn env(&self, suffix: &str) -> String {
-        format!("{MARK}={}{suffix}", self.mark)
+    /// The variable that marks the commands of this test.
+    pub(crate) fn mark(&self) -> (String, String) {
+        (MARK.to_owned(), self.mark.clone())
     }
 
     /// Living processes of this test's commands.

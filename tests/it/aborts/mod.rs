@@ -6,7 +6,7 @@
 //! - `handlers`: what the handlers inside the test process do
 //! - `before`: aborts of what does not run; `races`: aborts at the instant of the claim and of the finish
 //! - `running`: aborts of commands; `doorbell`: without pub/sub; `dead`: of runs whose worker is gone
-//! - `completing`: work that ended before the abort came
+//! - `remains`: wherever processes of a command went; `completing`: work that ended before the abort came
 //! - `bounds`: run timeouts and attempts, whatever the worker does
 //! - `states`: every state as people see it; no reaper, no worker
 //! - `starting`, `environment`, `output`: commands from their start to their exit code
@@ -24,6 +24,7 @@ mod handlers;
 mod output;
 mod races;
 mod refused;
+mod remains;
 mod running;
 mod sizes;
 mod starting;
