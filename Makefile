@@ -14,7 +14,7 @@ build: ## build every binary into target/debug
 	$(CARGO) build $(ALL) --bins
 
 demo: ## see the main job on real files: crashes, aborts, retries, a verdict
-	@test -x target/debug/leasehold || echo "Building first: about 3 minutes on 2 cores, the first time only."
+	@test -x target/debug/leasehold || echo "Building first: about 4 minutes on 2 cores, the first time only."
 	@$(MAKE) --no-print-directory build
 	target/debug/leasehold demo
 
