@@ -13,6 +13,7 @@ use leasehold_common::state::TaskState;
 use leasehold_common::store::{QueueFacts, QueueSettings, Store};
 use leasehold_producer::{ExecPayload, Priority, Producer, Spec};
 use leasehold_tests::process::Finished;
+use leasehold_tests::scale::whole_cases;
 use leasehold_tests::{Effects, Leasehold, Proc, RedisServer, RedisUrl, eventually, procfs};
 
 /// The fast profile of the cases: lease and TERM grace.
@@ -24,6 +25,11 @@ pub(crate) const LONG_SILENCE: Duration = Duration::from_secs(6);
 pub(crate) const RECLAIM: Duration = Duration::from_millis(2000 + 667 + 2 * 333 + 1000);
 /// Nothing in these tests takes this long unless it is broken.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// [`LIMIT`] for loops that are scaled.
+pub(crate) fn patience() -> Duration {
+    LIMIT * if whole_cases() { 10 } else { 1 }
+}
+
 /// How long a process may take to be gone.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 

@@ -8,7 +8,7 @@ use leasehold_common::state::TaskState;
 use leasehold_tests::scale::loops;
 use leasehold_tests::{Effects, Fault, Leasehold, Matcher, Proxy, eventually};
 
-use super::kit::{LIMIT, Rig, ids};
+use super::kit::{Rig, ids, patience};
 use super::watch::Watch;
 
 const FAULTS: [Fault; 3] = [Fault::DropReply, Fault::DropRequest, Fault::HoldReply(Duration::from_secs(3))];
@@ -30,11 +30,11 @@ fn one_effect_each(script: &ScriptSpec, slots: usize, busy: Duration) {
         rig.exec_all(&good, &Effects::body_around(&work("true")), policy);
         rig.exec_all(&bad, &Effects::body_around(&work("false")), policy);
         all.extend(good.iter().chain(&bad).cloned());
-        eventually(&format!("all have ended in spite of {fault:?}"), LIMIT, || {
+        eventually(&format!("all have ended in spite of {fault:?}"), patience(), || {
             let facts = rig.facts();
             if facts.ended() == all.len() as i64 { Ok(()) } else { Err(format!("{facts:?}")) }
         });
-        assert!(armed.times() >= 2, "{fault:?} struck {} times", armed.times());
+        assert!(armed.times() > 0, "{fault:?} has not struck");
         proxy.heal();
         for (id, state) in good
             .iter()
@@ -104,7 +104,7 @@ fn case_10_an_enqueue_whose_reply_is_lost_makes_one_task_and_tells_its_id() {
         assert_eq!(exec(&["--id", &id]), id, "the same again is the same task");
         all.push(id);
     }
-    rig.completes(all.len(), LIMIT);
+    rig.completes(all.len(), patience());
     assert_eq!(rig.total("enqueued"), all.len() as i64);
     rig.effects.assert_each_ran_once(&all);
     rig.end([worker, reaper]);

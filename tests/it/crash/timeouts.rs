@@ -7,7 +7,7 @@ use leasehold_common::state::TaskState;
 use leasehold_tests::scale::loops;
 use leasehold_tests::{Effects, eventually};
 
-use super::kit::{LEASE, LIMIT, Rig, ids};
+use super::kit::{LEASE, Rig, ids, patience};
 use super::watch::Watch;
 
 #[test]
@@ -29,13 +29,13 @@ fn case_15_timeout_retry_and_reclaim_at_one_instant_never_overlap() {
         ..Policy::default()
     };
     rig.exec_all(&tasks, &Effects::body(LEASE), policy);
-    eventually("all run", LIMIT, || {
+    eventually("all run", patience(), || {
         let starts = rig.effects.starts();
         if starts >= tasks.len() { Ok(()) } else { Err(format!("{starts} starts")) }
     });
     rig.kill(&mut victim);
     let heir = rig.worker("heir", slots);
-    eventually("all have ended", LIMIT, || {
+    eventually("all have ended", patience(), || {
         let facts = rig.facts();
         if facts.ended() == tasks.len() as i64 { Ok(()) } else { Err(format!("{facts:?}")) }
     });

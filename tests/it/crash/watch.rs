@@ -76,11 +76,26 @@ fn moving(token: &str) -> BTreeMap<String, Attempts> {
     let mut tasks: BTreeMap<String, Attempts> = BTreeMap::new();
     for pid in procfs::processes_with_env(token) {
         let Some((task, attempt)) = whose(pid) else { continue };
-        if !procfs::state(pid).is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X')) {
+        if !procfs::state(pid).is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X')) && !is_dying(pid) {
             tasks.entry(task).or_default().entry(attempt).or_default().insert(pid);
         }
     }
     tasks
+}
+
+/// Whether it has been sent SIGKILL: a stopped process is shown as running then, but runs nothing of its own.
+fn is_dying(pid: i32) -> bool {
+    const SIGKILL: u64 = 1 << 8;
+    const EXITING: u64 = 0x4;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = status.lines().filter_map(|line| {
+        let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    });
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // After the name in parentheses: state, parent, group, session, terminal, its group, flags.
+    let flags = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+    pending.fold(0, |all, mask| all | mask) & SIGKILL != 0 || flags.is_none_or(|flags| flags & EXITING != 0)
 }
 
 /// Task and attempt, as the environment of a command says.
