@@ -78,3 +78,27 @@ async fn r05_an_abort_reaches_a_frozen_worker_in_time_and_nothing_of_the_run_is_
     assert_eq!(kit.record(&id).await.state, TaskState::Aborted);
     kit.end([frozen, reaper]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r05_r06_a_worker_killed_inside_the_grace_leaves_nothing_and_its_abort_is_closed() {
+    let kit = Kit::new().await;
+    let reaper = kit.reaper();
+    let mut dies = kit.worker_with("dies", 1, &["--allow-exec"]).await;
+    let id = kit.exec(&["--abort-grace", "10m"], r#"trap "" TERM; echo up; sleep 600 & wait; sleep 600"#);
+    kit.logs(&id, "up").await;
+    let other = kit.worker_with("other", 1, &["--allow-exec"]).await;
+    assert!(matches!(kit.abort(&id).await, AbortAnswer::Requested { .. }));
+    let_time_pass_async("TERM has come", Duration::from_millis(300)).await;
+    assert!(!kit.leftovers().is_empty(), "it ignores TERM");
+    dies.kill();
+    eventually("its guard has killed the command", Duration::from_secs(2), || {
+        let left = kit.leftovers();
+        if left.is_empty() { Ok(()) } else { Err(leasehold_tests::procfs::describe(&left)) }
+    });
+    assert_eq!(kit.record(&id).await.state, TaskState::Aborting, "nobody has proved it dead yet");
+    kit.reaches_within(&id, TaskState::Aborted, RECLAIM).await;
+    let next = kit.exec(&[], "true");
+    kit.reaches(&next, TaskState::Completed).await;
+    assert_eq!(kit.record(&id).await.attempt, 1);
+    kit.end([other, reaper]).await;
+}
