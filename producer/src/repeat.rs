@@ -59,7 +59,9 @@ impl Met {
     /// The error of a call whose time is up, between attempts or in the middle of one.
     pub(crate) fn deadline(&mut self, after: Duration) -> Error {
         if self.in_flight {
-            self.failed(RedisError::OutcomeUnknown { reason: "none came in time".into() });
+            let before =
+                self.last.as_ref().map(|last| format!("; the attempt before: {last}")).unwrap_or_default();
+            self.failed(RedisError::OutcomeUnknown { reason: format!("none came in time{before}") });
         }
         let not_sent = || RedisError::RetryLater { reason: "the calls before it took too long".into() };
         Error::Deadline { after, last: Box::new(self.last.take().unwrap_or_else(not_sent)) }

