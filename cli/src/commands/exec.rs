@@ -26,8 +26,9 @@ use crate::view;
 /// at its end takes the place of its output.
 ///
 /// The command runs on a worker that allows it (--allow-exec), in its own session, with PATH, HOME, LANG and
-/// TMPDIR of the worker, what --env adds, and LEASEHOLD_TASK_ID, _RUN_ID, _ATTEMPT, _QUEUE, _OWNER. No shell is
-/// involved unless you name one.
+/// TMPDIR of the worker, what --env adds, and LEASEHOLD_TASK_ID, _RUN_ID, _ATTEMPT, _QUEUE, _OWNER, and
+/// LEASEHOLD_RUN_TOKEN, by which all its processes are found when it has to end. No shell is involved unless you
+/// name one.
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
