@@ -20,6 +20,12 @@ use crate::telling::Teller;
 /// A guard that is down is being started again: the task comes back soon, at no cost.
 const GUARD_DOWN_SNOOZE: Duration = Duration::from_secs(2);
 
+/// The worker itself is short of something: the task comes back, to another worker if there is one.
+const SHORTAGE_SNOOZE: Duration = Duration::from_secs(5);
+
+/// After so many claims a shortage counts as the task's failure, so that it ends.
+const SHORTAGE_CLAIMS: u64 = 100;
+
 /// Before a start is tried again whose lease ran out.
 const LEASE_OVER_PAUSE: Duration = Duration::from_millis(100);
 
@@ -199,6 +205,13 @@ fn not_started(run: &Run, body: &Body, error: &StartError) -> Option<Outcome> {
     Some(match error {
         StartError::Off => Outcome::Unknown { name: "exec (no worker here allows commands)".into() },
         StartError::GuardDown => Outcome::Snoozed(GUARD_DOWN_SNOOZE),
+        // It never ran, and the fault is this worker's: no budget is spent.
+        shortage @ (StartError::Exhausted { .. } | StartError::Trampoline { .. })
+            if run.claimed.attempt <= SHORTAGE_CLAIMS =>
+        {
+            tracing::warn!(task = %run.key.id, error = %shortage, "this worker cannot start a command; handing it back");
+            Outcome::Snoozed(SHORTAGE_SNOOZE)
+        }
         permanent if permanent.is_permanent() => {
             failed(FailureKind::Rejected, permanent.to_string(), Then::Fail)
         }

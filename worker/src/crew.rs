@@ -116,8 +116,8 @@ impl Crew {
         ]
     }
 
-    /// One loop per queue.
-    pub(crate) fn start_loops(&self, worker: &Worker) -> TaskTracker {
+    /// One loop per queue. One that ends before the drain cancels `broken`.
+    pub(crate) fn start_loops(&self, worker: &Worker, broken: &CancellationToken) -> TaskTracker {
         let config = &worker.config;
         let commands =
             self.guard.clone().map(|guard| Commands { guard, policy: Arc::new(config.exec.clone()) });
@@ -143,7 +143,11 @@ impl Crew {
                 total: Arc::clone(&total),
                 drain: self.drain.clone(),
             };
-            loops.spawn(QueueLoop::new(parts).run());
+            let broken = broken.clone();
+            loops.spawn(async move {
+                let _ended = broken.drop_guard();
+                QueueLoop::new(parts).run().await;
+            });
         }
         loops.close();
         loops

@@ -16,6 +16,9 @@ pub enum Error {
     /// The system refuses a thread or a runtime.
     #[error("the system refuses what a worker needs")]
     System(#[source] std::io::Error),
+    /// A part of the worker panicked: its leases lapse, and its tasks go to other workers.
+    #[error("a part of the worker broke (a defect of leasehold-worker; see the log): start it again")]
+    Broken,
 }
 
 impl Error {
@@ -25,7 +28,7 @@ impl Error {
         match self {
             Self::Protocol(e) => e.is_retryable(),
             Self::Guard(_) => false,
-            Self::System(_) => true,
+            Self::System(_) | Self::Broken => true,
         }
     }
 }

@@ -80,12 +80,17 @@ pub(crate) struct Heart {
 type Answered = (QueueName, BootInstant, Vec<Arc<Run>>, leasehold_common::Result<Beats>);
 
 impl Heart {
-    /// Starts the thread; it ends with `done`.
-    pub(crate) fn start(self, done: CancellationToken) -> std::io::Result<std::thread::JoinHandle<()>> {
+    /// Starts the thread; it ends with `done`. If it ends before, it cancels `broken`.
+    pub(crate) fn start(
+        self,
+        done: CancellationToken,
+        broken: CancellationToken,
+    ) -> std::io::Result<std::thread::JoinHandle<()>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new()
-            .name("leasehold-heart".to_owned())
-            .spawn(move || runtime.block_on(self.beat_until(done)))
+        std::thread::Builder::new().name("leasehold-heart".to_owned()).spawn(move || {
+            let _ended = broken.drop_guard();
+            runtime.block_on(self.beat_until(done));
+        })
     }
 
     async fn beat_until(self, done: CancellationToken) {

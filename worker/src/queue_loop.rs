@@ -57,6 +57,8 @@ pub(crate) struct QueueLoop {
     number: u64,
     /// The claim that is not answered yet, with the slots reserved for it.
     claim: Option<ClaimRequest>,
+    /// Slots taken from the total and not used yet.
+    held: usize,
     /// Claim as soon as a slot is free.
     hungry: bool,
     /// The wake marker was taken and not used yet.
@@ -77,6 +79,7 @@ impl QueueLoop {
             open: Vec::new(),
             number: 1,
             claim: None,
+            held: 0,
             hungry: true,
             woken: false,
             next_due: None,
@@ -129,7 +132,8 @@ impl QueueLoop {
             return;
         }
         let free = self.parts.slots.saturating_sub(self.busy).min(BATCH_ITEMS);
-        let want = self.parts.total.reserve(free);
+        let want = self.held + self.parts.total.reserve(free.saturating_sub(self.held));
+        self.held = 0;
         if want > 0 || self.woken {
             self.claim = Some(self.request(self.number, want, self.woken, false));
             self.woken = false;
@@ -145,10 +149,11 @@ impl QueueLoop {
     /// Nothing to say: waits for what comes first.
     async fn wait(&mut self, bell: &mut Bell) {
         let has_free_slot = self.busy < self.parts.slots;
-        if has_free_slot {
+        // With a slot of its own but none of the total, a marker could only be taken in vain, again and again.
+        let starved = has_free_slot && self.parts.total.is_full();
+        if has_free_slot && !starved {
             bell.arm(self.next_due.take().unwrap_or(LONGEST_WAIT));
         }
-        let starved = has_free_slot && self.hungry;
         tokio::select! {
             // cancel-safe: all arms only wait for messages.
             () = self.parts.drain.cancelled() => {}
@@ -157,7 +162,10 @@ impl QueueLoop {
                 self.hungry = true;
                 self.woken |= woken;
             }
-            () = self.parts.total.freed(), if starved => {}
+            () = self.parts.total.take_one(), if starved => {
+                self.held = 1;
+                self.hungry = true;
+            }
         }
     }
 
@@ -296,7 +304,7 @@ impl QueueLoop {
             Some(request) => (request.number, request.want),
             None => (self.number.saturating_sub(1), 0),
         };
-        self.parts.total.release(reserved);
+        self.parts.total.release(reserved + std::mem::take(&mut self.held));
         // It sets the wake marker, for one that this worker may have taken.
         let request = self.request(number, 0, true, true);
         let Parts { queue, executor, runs, .. } = &self.parts;

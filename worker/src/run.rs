@@ -225,6 +225,11 @@ impl Run {
         drop(held);
         if frozen {
             control.freeze();
+            // Taken up again meanwhile: its thaw may have come before the freeze.
+            let held = self.held();
+            if held.lapsed.is_none() && !held.guard_down {
+                control.thaw();
+            }
         }
         if self.orders.borrow().verdict.is_some() {
             control.kill(Duration::ZERO);

@@ -24,6 +24,10 @@ use crate::runs::Runs;
 const STOP_IN_DRAIN: Duration = Duration::from_secs(3);
 /// How long the last finishes are tried; after that the reaper ends what they would have ended.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// The same when it has to end at once.
+const LAST_WORDS_AT_ONCE: Duration = Duration::from_secs(2);
+/// How long the registry is told that the worker ends.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Claims tasks of its queues and runs them.
 ///
@@ -176,17 +180,38 @@ impl Worker {
         self.config.validate()?;
         let crew = Crew::assemble(&self).await?;
         crew.announce().await;
-        let done = CancellationToken::new();
-        let thread = crew.heart(&self)?.start(done.clone()).map_err(Error::System)?;
-        let helpers = crew.start_helpers();
-        let loops = crew.start_loops(&self);
-        tracing::info!(worker = %self.config.name, incarnation = %self.incarnation, queues = ?self.config.queues,
-            "worker started");
-
+        let (stop, at_once) = (CancellationToken::new(), self.at_once.clone());
+        // Who drops this future does not leave a worker behind that nobody can stop: it drains.
+        let _dropped = stop.clone().drop_guard();
+        let mut work = tokio::spawn(self.work(crew, stop.clone()));
         tokio::select! {
             // cancel-safe: waiting only.
             () = shutdown => {}
-            () = self.at_once.cancelled() => {}
+            () = at_once.cancelled() => {}
+            ended = &mut work => return ended.unwrap_or_else(|panic| Err(Error::System(panic.into()))),
+        }
+        stop.cancel();
+        work.await.unwrap_or_else(|panic| Err(Error::System(panic.into())))
+    }
+
+    /// Works until `stop`, then drains. A part that breaks (a defect) stops the whole at once: leases lapse, and
+    /// the tasks go to workers that are whole.
+    async fn work(self, crew: Crew, stop: CancellationToken) -> Result<(), Error> {
+        let (done, broken) = (CancellationToken::new(), CancellationToken::new());
+        let thread = crew.heart(&self)?.start(done.clone(), broken.clone()).map_err(Error::System)?;
+        let helpers = crew.start_helpers();
+        let loops = crew.start_loops(&self, &broken);
+        tracing::info!(worker = %self.config.name, incarnation = %self.incarnation, queues = ?self.config.queues,
+            "worker started");
+
+        let whole = tokio::select! {
+            // cancel-safe: waiting only.
+            () = stop.cancelled() => true,
+            () = broken.cancelled() => false,
+        };
+        if !whole {
+            tracing::error!("a part of the worker broke (a defect of leasehold-worker): it ends at once");
+            self.at_once.cancel();
         }
         crew.registry.set_draining();
         crew.drain.cancel();
@@ -195,9 +220,10 @@ impl Worker {
         done.cancel();
         helpers.iter().for_each(JoinHandle::abort);
         let _ = tokio::task::spawn_blocking(move || thread.join()).await;
-        crew.forget().await;
+        // A dead Redis is not waited for: the entry lapses by itself.
+        let _ = tokio::time::timeout(FAREWELL, crew.forget()).await;
         tracing::info!(worker = %self.config.name, "worker stopped");
-        Ok(())
+        if whole { Ok(()) } else { Err(Error::Broken) }
     }
 
     /// Lets runs finish; stops those that do not; waits for the last answers.
@@ -215,18 +241,18 @@ impl Worker {
         if finished {
             return;
         }
-        let grace = if self.at_once.is_cancelled() { Duration::ZERO } else { STOP_IN_DRAIN };
-        stop_all(runs, grace);
-        tokio::select! {
-            // cancel-safe: waiting only.
-            () = loops.wait() => return,
-            () = tokio::time::sleep(grace + LAST_WORDS) => {}
-            () = self.at_once.cancelled() => {
-                stop_all(runs, Duration::ZERO);
-                if tokio::time::timeout(LAST_WORDS, loops.wait()).await.is_ok() {
-                    return;
-                }
+        if !self.at_once.is_cancelled() {
+            stop_all(runs, STOP_IN_DRAIN);
+            tokio::select! {
+                // cancel-safe: waiting only.
+                () = loops.wait() => return,
+                () = tokio::time::sleep(STOP_IN_DRAIN + LAST_WORDS) => {}
+                () = self.at_once.cancelled() => {}
             }
+        }
+        stop_all(runs, Duration::ZERO);
+        if tokio::time::timeout(LAST_WORDS_AT_ONCE, loops.wait()).await.is_ok() {
+            return;
         }
         tracing::warn!(
             runs = runs.len(),

@@ -17,7 +17,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,9 +187,7 @@ fn prepare(launch: &Launch, token: &str) -> Result<Script, StartError> {
     }
     spec.validate()?;
     validate_variables(&launch.env)?;
-    let cwd = std::path::absolute(spec.cwd.as_deref().unwrap_or_else(|| Path::new(".")))
-        .map_err(|error| program::explain_cwd(Path::new("."), &error))?;
-    program::check_cwd(&cwd)?;
+    let cwd = working_directory(spec)?;
     let env = environment::compose(|name| std::env::var_os(name), &spec.env, &launch.env, token);
     let name = spec.argv.first().map_or("", String::as_str);
     let found = program::resolve(name, env.get(OsStr::new("PATH")).map(AsRef::as_ref), &cwd)?;
@@ -206,6 +204,21 @@ fn prepare(launch: &Launch, token: &str) -> Result<Script, StartError> {
         stdin: spec.stdin.clone(),
         limits: launch.limits,
     })
+}
+
+/// The command's own, or the worker's. That the worker's is gone is no fault of the command.
+fn working_directory(spec: &CommandSpec) -> Result<PathBuf, StartError> {
+    let Some(given) = spec.cwd.as_deref() else {
+        let own = std::env::current_dir().map_err(|error| own_directory(&error))?;
+        return std::fs::metadata(&own).map(|_| own).map_err(|error| own_directory(&error));
+    };
+    let cwd = std::path::absolute(given).map_err(|error| program::explain_cwd(given, &error))?;
+    program::check_cwd(&cwd)?;
+    Ok(cwd)
+}
+
+fn own_directory(error: &std::io::Error) -> StartError {
+    StartError::Exhausted { reason: format!("the worker's own working directory: {error}") }
 }
 
 fn exhausted(error: &std::io::Error) -> StartError {

@@ -139,7 +139,7 @@ impl Watch {
         while !hunt.kill(Duration::from_secs(5)).is_empty() {}
         // What was forked away from under the last look has had time to show itself.
         hygiene::pause(Duration::from_millis(20));
-        while hunt.round() == Round::Killed {
+        while matches!(hunt.round(), Round::Killed | Round::Blind) {
             hygiene::pause(Duration::from_millis(20));
         }
     }

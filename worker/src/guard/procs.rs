@@ -87,6 +87,8 @@ pub(crate) struct Members {
     /// A process was in the middle of an exec, so that its environment could not be read;
     /// look again.
     pub(crate) unsure: bool,
+    /// The machine could not be looked at (no free descriptor): this says nothing of what is alive.
+    pub(crate) blind: bool,
 }
 
 enum Marked {
@@ -96,14 +98,19 @@ enum Marked {
 }
 
 impl Snapshot {
-    /// Reads `/proc`; `None` where there is none.
+    /// Reads `/proc`; `None` where there is none. Where it cannot be read for now (no free descriptor), the
+    /// answer is a snapshot that says so: it must not pass for a machine without processes.
     pub(crate) fn take() -> Option<Self> {
-        let procs: Vec<Proc> = fs::read_dir("/proc")
-            .ok()?
+        let folder = match fs::read_dir("/proc") {
+            Ok(folder) => folder,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(_) => return Some(Self { procs: Vec::new() }),
+        };
+        let procs: Vec<Proc> = folder
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .filter_map(Proc::read)
             .collect();
-        (!procs.is_empty()).then_some(Self { procs })
+        Some(Self { procs })
     }
 
     /// The living processes of the run `target`; those known to be its already are, too, though
@@ -113,7 +120,8 @@ impl Snapshot {
         // Once another process has the leader's pid, group and session are somebody else's.
         let reused = target.leader_start != 0
             && self.procs.iter().any(|p| p.pid == target.leader && p.start != target.leader_start);
-        let mut found = Members::default();
+        // This process is always there: without it, the machine could not be looked at.
+        let mut found = Members { blind: !self.procs.iter().any(|p| p.pid == me), ..Members::default() };
         let mut belongs: HashMap<i32, bool> = HashMap::with_capacity(self.procs.len());
         for proc in &self.procs {
             if proc.pid <= 1 || proc.pid == me || proc.kernel || proc.is_gone() {
@@ -164,8 +172,15 @@ fn marked(pid: i32, token: &str) -> Marked {
         Ok(environ) if carries(&environ, token) => Marked::Yes,
         // Unreadable: another user's, hence not started by this worker (or by a setuid
         // program, which is found by its session or parent if at all).
+        Err(error) if out_of_descriptors(&error) => Marked::Unsure,
         Ok(_) | Err(_) => Marked::No,
     }
+}
+
+fn out_of_descriptors(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| {
+        matches!(nix::errno::Errno::from_raw(code), nix::errno::Errno::EMFILE | nix::errno::Errno::ENFILE)
+    })
 }
 
 fn carries(environ: &[u8], token: &str) -> bool {

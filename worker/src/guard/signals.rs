@@ -41,6 +41,8 @@ pub(crate) enum Round {
     Unsure,
     /// Something was there, and was sent SIGKILL.
     Killed,
+    /// The machine could not be looked at: the groups were sent SIGKILL, and nobody knows what is left.
+    Blind,
 }
 
 /// Kills runs. Remembers what it has seen of them: a process that was only known by its parent
@@ -92,7 +94,7 @@ impl Hunt {
                     moving.push(proc.pid);
                 }
             }
-            unsure = if found.unsure { unsure + 1 } else { 0 };
+            unsure = if found.unsure || found.blind { unsure + 1 } else { 0 };
             let settled = moving.is_empty() && (unsure == 0 || unsure >= UNSURE_LOOKS);
             if settled || Instant::now() >= deadline {
                 return moving;
@@ -108,6 +110,10 @@ impl Hunt {
             return Round::Clean;
         };
         if found.living.is_empty() {
+            if found.blind {
+                self.signal_groups(Signal::SIGKILL);
+                return Round::Blind;
+            }
             return if found.unsure { Round::Unsure } else { Round::Clean };
         }
         self.stop();
@@ -123,10 +129,11 @@ impl Hunt {
     pub(crate) fn kill(&mut self, within: Duration) -> Vec<i32> {
         let deadline = Instant::now() + within;
         let mut pause = Duration::from_millis(1);
-        let mut quiet = 0;
+        let (mut quiet, mut blind) = (0, false);
         loop {
             let enough = match self.round() {
-                Round::Killed => {
+                round @ (Round::Killed | Round::Blind) => {
+                    blind = round == Round::Blind;
                     quiet = 0;
                     u32::MAX
                 }
@@ -140,7 +147,9 @@ impl Hunt {
                 return Vec::new();
             }
             if Instant::now() >= deadline {
-                return self.living();
+                // Who cannot look must not say that nothing is left.
+                let leaders = self.targets.iter().map(|target| target.leader);
+                return if blind { leaders.collect() } else { self.living() };
             }
             hygiene::pause(pause);
             pause = (pause * 2).min(Duration::from_millis(50));
@@ -165,6 +174,7 @@ fn look(targets: &[Target], known: &HashSet<(i32, u64)>) -> Option<Members> {
         let members = snapshot.members(target, known);
         all.living.extend(members.living);
         all.unsure |= members.unsure;
+        all.blind |= members.blind;
     }
     Some(all)
 }
