@@ -25,7 +25,7 @@ for at = 2, #ARGV, FIELDS do
     body = ARGV[at + 5], sign = sign, ms = whole(ms) }
   if not item.body or item.body == '' or item.digest == '' then
     junk = 'items come in groups of 6'
-  elseif item.id == '' or #item.id > ID_BYTES then
+  elseif item.id == '' or #item.id > ID_BYTES or string.find(item.id, '%c') then
     junk = 'id'
   elseif not IS_LEVEL[item.level] or item.level == 'again' then
     junk = 'level'

@@ -7,7 +7,7 @@
 -- RETURNS: {'ok', now_ms, lease_ms, {name, value, ...} of the queue, then per item one list: id, record or '',
 --   body type, lease value or '', lease ms left, score in running, scheduled, done:completed, done:failed,
 --   done:timed_out, done:aborted, gone ('' = not there), entry there (1 or 0)}
--- TAGS: ok unregistered format badargs
+-- TAGS: ok unregistered format wrongtype badargs
 -- RELIES ON: at most 100 ids a call
 -- REPEATABLE: yes
 

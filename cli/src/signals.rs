@@ -4,6 +4,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Failure, Result};
+use crate::exit::Exit;
 use crate::output::Output;
 
 /// SIGINT (Ctrl-C) and SIGTERM, listened to from here on.
@@ -58,6 +59,9 @@ impl Stop {
             signals.next().await;
             output.note("stopping at once");
             heard.at_once.cancel();
+            signals.next().await;
+            // Whoever asks a third time wants the process gone; its guard ends the commands, a reaper the runs.
+            std::process::exit(Exit::Aborted.code().into());
         });
         Ok(stop)
     }

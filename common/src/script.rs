@@ -103,7 +103,7 @@ script!(CLEANUP, "cleanup", FULL,
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 script!(INSPECT, "inspect", LOOK,
     args: &["format"], item: &["id"],
-    tags: &["ok", "unregistered", "format", "badargs"], item_tags: &[]);
+    tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 
 /// Every script, in the order of a task's life.
 pub static ALL: [&ScriptSpec; 12] = [

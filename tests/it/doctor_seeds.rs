@@ -164,7 +164,7 @@ const SEEDS: &[Seed] = {
         ("totals-do-not-add-up", Breach, None, &[&["DEL", "Q:totals"]]),
         ("config-missing", Breach, None, &[&["DEL", "Q:config"]]),
         ("newer-format", Breach, None, &[&["HSET", "Q:config", "v", "2"]]),
-        ("unreadable", Breach, None, &[&["HSET", "Q:config", "lease_ms", "junk"]]),
+        ("wrong-type", Breach, None, &[&["HSET", "Q:config", "lease_ms", "junk"]]),
         ("never-exists", Breach, None, &[&["SET", "Q:never", "x"]]),
         ("unknown-key", Breach, None, &[&["SET", "Q:junk", "x"]]),
         ("unknown-key", Breach, None, &[&["SET", "lh:junk", "x"]]),

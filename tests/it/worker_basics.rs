@@ -84,18 +84,9 @@ impl Bench {
     }
 
     async fn enqueue(&self, id: &str, act: Act, policy: Policy) -> TaskId {
-        let id = TaskId::new(id).unwrap();
-        let body = Body {
-            name: TaskName::new("act").unwrap(),
-            kind: TaskKind::Handler,
-            payload: encode("payload", &act).unwrap(),
-            policy,
-            priority: Priority::Normal,
-            owner: None,
-            headers: Default::default(),
-        };
-        self.store.enqueue(&self.queue, &[NewTask { id: id.clone(), body, when: When::Now }]).await.unwrap();
-        id
+        let task = new_task(id, &act, policy);
+        self.store.enqueue(&self.queue, std::slice::from_ref(&task)).await.unwrap();
+        task.id
     }
 
     async fn reaches(&self, id: &TaskId, state: TaskState) -> TaskRecord {
@@ -111,6 +102,19 @@ impl Bench {
         self.worker.await.unwrap();
         (self.store, self.queue, self.redis)
     }
+}
+
+fn new_task(id: &str, act: &Act, policy: Policy) -> NewTask {
+    let body = Body {
+        name: TaskName::new("act").unwrap(),
+        kind: TaskKind::Handler,
+        payload: encode("payload", act).unwrap(),
+        policy,
+        priority: Priority::Normal,
+        owner: None,
+        headers: Default::default(),
+    };
+    NewTask { id: TaskId::new(id).unwrap(), body, when: When::Now }
 }
 
 fn quick() -> Policy {
@@ -197,4 +201,58 @@ async fn r90_many_tasks_run_once_each_and_calls_are_shared() {
     let facts = bench.store.inspect(&bench.queue, &[]).await.unwrap().unwrap().facts;
     assert_eq!((facts.total("started"), facts.number("running")), (300, 0));
     bench.stop().await;
+}
+
+/// A worker of two queues with one slot in all; the other queue idles meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn r90_a_queue_without_a_slot_of_the_total_waits_quietly_and_in_turn() {
+    let redis = RedisServer::start();
+    let store = Store::open(&redis.url(), Namespace::default(), ConnectOptions::default()).unwrap();
+    let shutdown = CancellationToken::new();
+    let worker = Worker::connect(redis.url()).await.unwrap().queue("a", 4).queue("b", 4).handle(act);
+    let worker = worker.configure(|config| config.total_slots = Some(1));
+    let until = shutdown.clone();
+    let worker = tokio::spawn(async move { worker.run_until(until.cancelled_owned()).await.unwrap() });
+    let (a, b) = (QueueName::new("a").unwrap(), QueueName::new("b").unwrap());
+    let long = new_task("long", &Act::UntilStopped, quick());
+    store.enqueue(&a, std::slice::from_ref(&long)).await.unwrap();
+    eventually_async("it runs", LONG, async || {
+        let record = store.record(&a, &long.id).await.unwrap().unwrap();
+        if record.state == TaskState::Running { Ok(()) } else { Err(format!("{record:?}")) }
+    })
+    .await;
+    let waits = new_task("waits", &Act::Return(1), quick());
+    store.enqueue(&b, std::slice::from_ref(&waits)).await.unwrap();
+    redis.reset_stats();
+    leasehold_tests::let_time_pass_async("a hot loop shows in a second", Duration::from_secs(1)).await;
+    let scripts = redis.command_stats().get("evalsha").map_or(0, |stat| stat.calls);
+    assert!(scripts < 20, "{scripts} calls in a second");
+    store.abort(&a, &[AbortRequest::new(long.id.clone(), "test", "")]).await.unwrap();
+    eventually_async("the other queue has its turn", LONG, async || {
+        let record = store.record(&b, &waits.id).await.unwrap().unwrap();
+        if record.state == TaskState::Completed { Ok(()) } else { Err(format!("{record:?}")) }
+    })
+    .await;
+    shutdown.cancel();
+    worker.await.unwrap();
+}
+
+/// Whoever drops the future of a worker leaves none behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn r94_a_worker_whose_future_is_dropped_drains() {
+    let redis = RedisServer::start();
+    let store = Store::open(&redis.url(), Namespace::default(), ConnectOptions::default()).unwrap();
+    let worker = Worker::connect(redis.url()).await.unwrap().queue("q", 2).handle(act);
+    let running = tokio::spawn(worker.run_until(std::future::pending()));
+    eventually_async("it is there", LONG, async || match store.workers().await.unwrap().len() {
+        1 => Ok(()),
+        n => Err(format!("{n} workers")),
+    })
+    .await;
+    running.abort();
+    eventually_async("it is gone", LONG, async || match store.workers().await.unwrap().len() {
+        0 => Ok(()),
+        n => Err(format!("{n} workers")),
+    })
+    .await;
 }

@@ -22,6 +22,7 @@ use crate::registry::Registry;
 use crate::runs::Runs;
 use crate::slots::Slots;
 use crate::telling::Teller;
+use crate::troubled::Troubled;
 use crate::worker::Worker;
 
 /// Everything that the loops of a worker share.
@@ -33,6 +34,7 @@ pub(crate) struct Crew {
     guard: Option<Guard>,
     nudge: Nudge,
     teller: Teller,
+    troubled: Troubled,
     pub(crate) runs: Arc<Runs>,
     pub(crate) registry: Registry,
     pub(crate) drain: CancellationToken,
@@ -84,6 +86,7 @@ impl Crew {
             guard,
             nudge: Nudge::default(),
             teller: Teller::default(),
+            troubled: Troubled::default(),
             runs: Arc::default(),
             drain: CancellationToken::new(),
             store,
@@ -103,6 +106,7 @@ impl Crew {
             nudge: self.nudge.clone(),
             registry: self.registry.clone(),
             probe: Probe::new(),
+            troubled: self.troubled.clone(),
         })
     }
 
@@ -142,6 +146,7 @@ impl Crew {
                 leases: Arc::clone(&self.leases),
                 total: Arc::clone(&total),
                 drain: self.drain.clone(),
+                troubled: self.troubled.clone(),
             };
             let broken = broken.clone();
             loops.spawn(async move {

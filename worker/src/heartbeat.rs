@@ -19,6 +19,7 @@ use crate::guard::{BootInstant, Guard, GuardStatus};
 use crate::registry::Registry;
 use crate::run::{Run, Verdict};
 use crate::runs::Runs;
+use crate::troubled::Troubled;
 
 /// A frozen run is killed and handed back after so long.
 pub(crate) const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
@@ -75,6 +76,7 @@ pub(crate) struct Heart {
     pub(crate) nudge: Nudge,
     pub(crate) registry: Registry,
     pub(crate) probe: Probe,
+    pub(crate) troubled: Troubled,
 }
 
 type Answered = (QueueName, BootInstant, Vec<Arc<Run>>, leasehold_common::Result<Beats>);
@@ -100,7 +102,6 @@ impl Heart {
         let mut in_flight: HashSet<QueueName> = HashSet::new();
         let mut next_beat = BootInstant::now();
         let mut next_sign = BootInstant::now();
-        let mut troubled = Troubled::default();
         loop {
             let now = BootInstant::now();
             self.freeze_what_lapsed(now);
@@ -131,11 +132,11 @@ impl Heart {
                     in_flight.remove(&queue);
                     match answer {
                         Ok(beats) => {
-                            troubled.over(&queue);
+                            self.troubled.over(&queue);
                             self.apply(&queue, sent, &runs, beats);
                         }
                         Err(error) => {
-                            troubled.say(&queue, &error);
+                            self.troubled.say(&queue, &error);
                             next_beat = next_beat.min(BootInstant::now().plus(RETRY_PAUSE));
                         }
                     }
@@ -213,8 +214,10 @@ impl Heart {
             thawed.extend(run.renew(until, now));
         }
         self.renew_guard(&renewed, until, now);
+        if !thawed.is_empty() {
+            tracing::info!(runs = thawed.len(), "leases taken up again: their processes go on");
+        }
         for control in thawed {
-            tracing::info!(pid = control.pid(), "lease taken up again: its processes go on");
             control.thaw();
         }
         if until <= now {
@@ -312,28 +315,6 @@ impl Probe {
     fn is_wedged(&self) -> bool {
         let answered = BootInstant::from_nanos(self.answered.load(Ordering::Relaxed));
         BootInstant::now().since(answered) > WEDGED_AFTER
-    }
-}
-
-/// Says that a queue's calls fail once, and once that it is over.
-#[derive(Debug, Default)]
-pub(crate) struct Troubled(HashMap<QueueName, u64>);
-
-impl Troubled {
-    /// A call failed.
-    pub(crate) fn say(&mut self, queue: &QueueName, error: &leasehold_common::Error) {
-        let failures = self.0.entry(queue.clone()).or_insert(0);
-        *failures += 1;
-        if *failures == 1 {
-            tracing::warn!(%queue, %error, "Redis does not answer; trying again until it does");
-        }
-    }
-
-    /// A call succeeded.
-    pub(crate) fn over(&mut self, queue: &QueueName) {
-        if let Some(failures) = self.0.remove(queue) {
-            tracing::info!(%queue, failures, "Redis answers again");
-        }
     }
 }
 

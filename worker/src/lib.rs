@@ -29,6 +29,7 @@ mod run;
 mod runs;
 mod slots;
 mod telling;
+mod troubled;
 mod worker;
 
 pub use config::{Config, MOST_SLOTS};

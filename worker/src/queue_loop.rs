@@ -19,10 +19,11 @@ use tokio_util::sync::CancellationToken;
 use crate::bell::{Bell, LONGEST_WAIT};
 use crate::executor::Executor;
 use crate::guard::BootInstant;
-use crate::heartbeat::{Leases, Troubled, kill_in};
+use crate::heartbeat::{Leases, kill_in};
 use crate::run::{Run, RunKey};
 use crate::runs::Runs;
 use crate::slots::Slots;
+use crate::troubled::Troubled;
 
 /// Between tries while Redis does not answer: doubling from the first to the last.
 const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -38,6 +39,7 @@ pub(crate) struct Parts {
     pub(crate) leases: Arc<Leases>,
     pub(crate) total: Arc<Slots>,
     pub(crate) drain: CancellationToken,
+    pub(crate) troubled: Troubled,
 }
 
 /// A finish that is not answered yet.
@@ -65,7 +67,6 @@ pub(crate) struct QueueLoop {
     woken: bool,
     next_due: Option<Duration>,
     pause: Duration,
-    troubled: Troubled,
     ended_tx: mpsc::UnboundedSender<(RunKey, Option<Finish>)>,
     ended: mpsc::UnboundedReceiver<(RunKey, Option<Finish>)>,
 }
@@ -84,7 +85,6 @@ impl QueueLoop {
             woken: false,
             next_due: None,
             pause: RETRY_PAUSES.0,
-            troubled: Troubled::default(),
             ended_tx,
             ended,
         }
@@ -197,7 +197,7 @@ impl QueueLoop {
             self.pause = (self.pause * 2).min(RETRY_PAUSES.1);
         } else {
             self.pause = RETRY_PAUSES.0;
-            self.troubled.over(&self.parts.queue);
+            self.parts.troubled.over(&self.parts.queue);
         }
     }
 
@@ -220,7 +220,7 @@ impl QueueLoop {
                 for open in self.open.iter_mut().take(batch) {
                     open.sent_before |= unknown;
                 }
-                self.troubled.say(&self.parts.queue, &error);
+                self.parts.troubled.say(&self.parts.queue, &error);
                 false
             }
         }
@@ -234,7 +234,7 @@ impl QueueLoop {
                 return self.parts.executor.store.register(&self.parts.queue).await.is_ok();
             }
             Err(error) => {
-                self.troubled.say(&self.parts.queue, &error);
+                self.parts.troubled.say(&self.parts.queue, &error);
                 return false;
             }
         };
@@ -245,6 +245,9 @@ impl QueueLoop {
                 let got = claimed.tasks.len();
                 self.hungry = got > 0 && got >= want;
                 self.next_due = claimed.next_due;
+                for error in &claimed.unreadable {
+                    tracing::error!(queue = %self.parts.queue, %error, "a claimed task cannot be read; its lease lapses");
+                }
                 let started = self.start_all(sent, claimed);
                 self.parts.total.release(want.saturating_sub(started));
             }
@@ -253,7 +256,7 @@ impl QueueLoop {
                 tracing::warn!(queue = %self.parts.queue, ?answer, "a claim was refused; claiming under a new number");
                 self.parts.total.release(want);
                 self.hungry = true;
-                return answer == ClaimAnswer::Stale;
+                return matches!(answer, ClaimAnswer::Stale);
             }
         }
         true

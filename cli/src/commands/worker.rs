@@ -8,6 +8,7 @@ use leasehold_worker::{ExecPolicy, Worker};
 
 use super::reaper::RunningReaper;
 use crate::args::values;
+use crate::config::Source;
 use crate::context::Context;
 use crate::error::{Failure, Result, chain};
 use crate::exit::Exit;
@@ -72,7 +73,11 @@ pub(crate) async fn run(context: &Context, args: &WorkerArgs) -> Result<Exit> {
         args.with_reaper.then(|| RunningReaper::start(context.store()?, &context.settings)).transpose()?;
     let ended = serve(worker, &stop).await;
     if let Some(reaper) = reaper {
-        reaper.stop().await?;
+        tokio::select! {
+            // cancel-safe: waiting only; at the second signal nobody waits for calls in flight.
+            stopped = reaper.stop() => drop(stopped?),
+            () = stop.at_once.cancelled() => {}
+        }
     }
     ended?;
     Ok(Exit::Success)
@@ -110,10 +115,11 @@ impl Plan {
     pub(crate) async fn connect(self, context: &Context, url: &str) -> Result<Worker> {
         let settings = &context.settings;
         let lease = settings.worker.lease.or_flag(self.lease);
+        // A lease that nobody chose is no reason to warn of a queue that has another.
+        let chosen = self.lease.is_some() || !matches!(settings.worker.lease.source, Source::Default);
         let name = settings.worker.name.or_flag(self.name.map(Some));
         let mut worker = Worker::connect(url)
             .await?
-            .lease(lease)
             .drain_grace(settings.worker.drain_grace.or_flag(self.drain_grace))
             .allow_exec(self.exec);
         for (queue, slots) in &self.queues {
@@ -123,6 +129,7 @@ impl Plan {
         Ok(worker.configure(|config| {
             config.namespace = settings.namespace.value.clone();
             config.total_slots = total;
+            config.lease = chosen.then_some(lease);
             config.limits = settings.limits();
             config.queue_settings = settings.queue_settings(lease);
             if let Some(name) = name {

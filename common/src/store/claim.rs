@@ -65,6 +65,8 @@ pub struct Claimed {
     pub next_due: Option<Duration>,
     /// The tasks.
     pub tasks: Vec<ClaimedTask>,
+    /// Tasks that were handed out and that this release cannot read (foreign data): their leases lapse.
+    pub unreadable: Vec<String>,
 }
 
 /// What became of a claim.
@@ -100,11 +102,19 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
     let lease = Duration::from_millis(reply.number()?);
     let next_due = u64::try_from(reply.signed()?).ok().map(Duration::from_millis);
     let mut tasks = Vec::new();
+    let mut unreadable = Vec::new();
     while reply.has_more() {
-        tasks.push(claimed_task(&mut reply)?);
+        // One that cannot be read must not keep the others from being started.
+        match claimed_task(&mut reply.part(CLAIMED_FIELDS)?) {
+            Ok(task) => tasks.push(task),
+            Err(error) => unreadable.push(error.to_string()),
+        }
     }
-    Ok(ClaimAnswer::Claimed(Claimed { now_ms, lease, next_due, tasks }))
+    Ok(ClaimAnswer::Claimed(Claimed { now_ms, lease, next_due, tasks, unreadable }))
 }
+
+/// What the script answers of each task.
+const CLAIMED_FIELDS: usize = 10;
 
 fn claimed_task(reply: &mut Reply) -> Result<ClaimedTask> {
     Ok(ClaimedTask {

@@ -93,6 +93,15 @@ impl Reply {
         text.parse().map_err(|_| Error::Protocol(format!("{} answered {text:?}", self.script)))
     }
 
+    /// The next `count` elements, to be read on their own.
+    pub(super) fn part(&mut self, count: usize) -> Result<Self> {
+        let items: Vec<Value> = self.items.by_ref().take(count).collect();
+        if items.len() < count {
+            return Err(Error::Protocol(format!("{} answered too little", self.script)));
+        }
+        Ok(Self { items: items.into_iter(), script: self.script })
+    }
+
     /// A nested list.
     pub(super) fn list(&mut self) -> Result<Self> {
         match self.value()? {

@@ -227,18 +227,20 @@ impl Transport for RedisTransport {
     }
 }
 
-/// An address without its password.
+/// An address without its password: what may hold one (user part, query, fragment) is cut.
 pub(crate) fn redacted(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return crate::text::printable(url) };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = match authority.rsplit_once('@') {
+    let shown = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = shown.split_once("://").map_or(("", shown), |(scheme, rest)| (scheme, rest));
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    let host = match rest.rsplit_once('@') {
+        // A password may hold anything, also what ends the host's part of a proper address.
         Some((user, host)) => {
-            let user = user.split(':').next().unwrap_or_default();
+            let user = user.split([':', '/']).next().unwrap_or_default();
             format!("{user}:***@{host}")
         }
-        None => authority.to_owned(),
+        None => rest.to_owned(),
     };
-    crate::text::printable(&format!("{scheme}://{host}{path}"))
+    crate::text::printable(&format!("{scheme}{separator}{host}"))
 }
 
 #[cfg(test)]
@@ -250,5 +252,9 @@ mod tests {
         assert_eq!(redacted("redis://u:secret@h:1/0"), "redis://u:***@h:1/0");
         assert_eq!(redacted("redis://:se@cret@h:1"), "redis://:***@h:1");
         assert_eq!(redacted("redis://h:1"), "redis://h:1");
+        assert_eq!(redacted("redis+unix:///x.sock?pass=sekret"), "redis+unix:///x.sock");
+        assert_eq!(redacted("redis://:se/kret@host"), "redis://:***@host");
+        assert_eq!(redacted("user:sekret@host:6379"), "user:***@host:6379");
+        assert_eq!(redacted("redis://h:1/0#sekret"), "redis://h:1/0");
     }
 }

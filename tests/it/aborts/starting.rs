@@ -147,3 +147,24 @@ async fn r02_a_command_that_cannot_start_leaves_its_neighbours_alone() {
     assert_eq!(kit.log_text(&good).await, "fine\n");
     kit.end([worker]).await;
 }
+
+/// The command never ran, and the fault is the worker's: here its own working directory is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_cannot_start_commands_hands_them_back_and_another_runs_them() {
+    let kit = Kit::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let broken = kit
+        .cli(["worker", "--queue", &format!("{}=4", kit.queue), "--name", "broken", "--allow-exec"])
+        .cwd(folder.path())
+        .spawn();
+    kit.registered("broken").await;
+    folder.close().unwrap();
+    let id = kit.exec_argv(&[], &["true"]);
+    let record = kit.reaches(&id, TaskState::Scheduled).await;
+    assert_eq!((record.failures, record.reclaims), (0, 0));
+    broken.terminate(LIMIT);
+    let worker = kit.worker("w", 4).await;
+    let record = kit.reaches(&id, TaskState::Completed).await;
+    assert_eq!((record.failures, record.reclaims), (0, 0));
+    kit.end([worker]).await;
+}
