@@ -255,7 +255,7 @@ impl Heart {
         if frozen > 0 {
             tracing::warn!(
                 runs = frozen,
-                "no answer of Redis within the lease: runs are frozen until it answers"
+                "no beat was answered within the lease (Redis is away, or this process stood still): runs are frozen until one is"
             );
         }
         if !controls.is_empty() {

@@ -371,28 +371,23 @@ mod tests {
         assert_eq!(run.orders.borrow().verdict, Some(Verdict::Lost));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_frozen_future_is_not_polled() {
         let run = run(HOUR);
-        let polls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let counted = Arc::clone(&polls);
-        let ticking = async move {
-            for _ in 0..10 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            }
-        };
-        let task = tokio::spawn(gated(run.orders(), ticking));
-        tokio::time::sleep(Duration::from_millis(35)).await;
-        run.orders.send_modify(|o| o.frozen = true);
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(polls.load(std::sync::atomic::Ordering::SeqCst), 3);
-        run.orders.send_modify(|o| o.frozen = false);
-        task.await.unwrap();
-        assert_eq!(polls.load(std::sync::atomic::Ordering::SeqCst), 10);
+        let polls = std::cell::Cell::new(0);
+        let counting = futures::future::poll_fn(|_| {
+            polls.set(polls.get() + 1);
+            std::task::Poll::<()>::Pending
+        });
+        let mut gated = Box::pin(gated(run.orders(), counting));
+        for (frozen, expected) in [(false, 1), (true, 1), (true, 1), (false, 2)] {
+            run.orders.send_modify(|o| o.frozen = frozen);
+            assert!(futures::poll!(gated.as_mut()).is_pending());
+            assert_eq!(polls.get(), expected, "frozen: {frozen}");
+        }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_later_stop_shortens_the_grace() {
         let run = run(HOUR);
         let mut orders = run.orders();

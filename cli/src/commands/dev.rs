@@ -100,13 +100,18 @@ fn greet(context: &Context, redis: &Running) -> Result<()> {
     }
     let name = own_name();
     output::important(&format!(
-        "leasehold {version}\n  redis   {}\n  worker  runs commands of queue {DEFAULT_QUEUE}, {SLOTS} at once\n\n\
+        "leasehold {version}\n  redis   {}\n{}  worker  runs commands of queue {DEFAULT_QUEUE}, {SLOTS} at once\n\n\
          Type these in another terminal{}:\n\n  \
          {name} exec {DEFAULT_QUEUE} --wait -- sh -c 'echo hello from $LEASEHOLD_TASK_ID; exit 3'\n  \
          {name} task list\n  \
          {name} doctor\n\n\
          Ctrl-C stops all of it; the data stays.\n",
         redis.describe(),
+        match redis {
+            Running::Private(private) => format!("  url     {}\n", private.url()),
+            // Whoever named it knows it, and it may hold a password.
+            Running::Given(_) => String::new(),
+        },
         match context.settings.redis_url.source {
             Source::Flag => ", with the same --redis-url",
             _ => ", in this folder",

@@ -23,7 +23,8 @@ use crate::view;
 /// With --wait or --yield the id goes to stderr, and the command's output follows here while it runs, its stdout
 /// on stdout and its stderr on stderr; then the exit code is the command's own, or 128 + n for signal n. Ctrl-C
 /// leaves the command going and exits with 75: `leasehold task abort ID` ends it. With --json, the task as JSON
-/// at its end takes the place of its output.
+/// at its end takes the place of its output. What the command prints faster than Redis takes is dropped beyond
+/// 1 MiB, and marked on stderr.
 ///
 /// The command runs on a worker that allows it (--allow-exec), in its own session, with PATH, HOME, LANG and
 /// TMPDIR of the worker, what --env adds, and LEASEHOLD_TASK_ID, _RUN_ID, _ATTEMPT, _QUEUE, _OWNER, and
