@@ -92,6 +92,10 @@ async fn r05_an_abort_at_any_moment_of_a_commands_start_or_end_leaves_nothing_of
             let command = leasehold_producer::ExecPayload { argv, env, cwd: None, stdin: None };
             kit.producer.exec(kit.queue.clone(), command).stop_grace(GRACE).await.unwrap().id().clone()
         };
+        if i == 0 {
+            // One instant is sure to be met on any machine: after the end.
+            eventually_ended(&kit, &id).await;
+        }
         for_a_blink(micros).await;
         let answer = kit.abort(&id).await;
         let record = eventually_ended(&kit, &id).await;
@@ -109,9 +113,8 @@ async fn r05_an_abort_at_any_moment_of_a_commands_start_or_end_leaves_nothing_of
         );
         *ends.entry(record).or_default() += 1;
     }
-    // Which instants were met depends on the machine; that each was answered truly does not.
     eprintln!("state and attempts: {ends:?}");
-    assert_eq!(ends.values().sum::<usize>(), count);
+    assert!(ends.len() >= 2, "only {ends:?}");
     kit.end([worker]).await;
 }
 
