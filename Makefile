@@ -5,7 +5,7 @@ CARGO ?= cargo
 ALL := --workspace
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test cases check fmt lint doc rules deny rows layout-bench redis clean
+.PHONY: help build demo test cases check fmt lint doc rules deny rows bench layout-bench redis clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,13 @@ rows: ## list requirement rows and cases with their tests
 	@grep -rhoE 'fn (r[0-9]{2}|case_[0-9]{2})_[a-z0-9_]+' --include='*.rs' --exclude-dir=target . \
 		| sed -E 's/^fn ((r|case_)[0-9]{2})_(.*)$$/\1 \3/' | sort -u \
 		| awk '$$1 != last { print $$1; last = $$1 } { print "    " $$2 }'
+
+# What `make bench` is told: `make bench BENCH='--rows cpu'` measures one row and writes nothing.
+BENCH ?= --update docs/performance.md
+
+bench: redis ## measure Leasehold beside raw streams, and write docs/performance.md
+	$(CARGO) build --release --package leasehold
+	target/release/leasehold bench --private $(BENCH)
 
 layout-bench: ## measure the record layouts (docs/decisions)
 	python3 bench/layout/run.py

@@ -11,7 +11,9 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 use leasehold_common::name::Namespace;
 use leasehold_common::text::printable;
 
-use crate::commands::{config, demo, dev, doctor, enqueue, exec, queue, reaper, task, worker, workers};
+use crate::commands::{
+    bench, config, demo, dev, doctor, enqueue, exec, queue, reaper, task, worker, workers,
+};
 use crate::exit::{self, Exit};
 use crate::output;
 
@@ -89,6 +91,7 @@ pub(crate) enum Command {
     Queue(queue::QueueCommand),
     Workers(workers::WorkersArgs),
     Doctor(doctor::DoctorArgs),
+    Bench(bench::BenchArgs),
     /// Show the settings and where each comes from
     #[command(subcommand)]
     Config(config::ConfigCommand),

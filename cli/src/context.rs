@@ -4,9 +4,10 @@ use leasehold_common::store::Store;
 use leasehold_producer::Producer;
 
 use crate::args::Globals;
-use crate::config::Settings;
+use crate::config::{Settings, Source};
 use crate::error::Result;
 use crate::output::Output;
+use crate::private_redis::GivenUrl;
 
 /// Settings and output of this call.
 #[derive(Debug)]
@@ -32,6 +33,19 @@ impl Context {
     /// The same at another address.
     pub(crate) fn store_at(&self, url: &str) -> Result<Store> {
         self.settings.store(url)
+    }
+
+    /// The Redis that somebody named for this very call: never that of `leasehold dev`, nor the usual port.
+    pub(crate) fn given_redis(&self) -> Option<GivenUrl> {
+        let setting = &self.settings.redis_url;
+        let variable = match &setting.source {
+            Source::Flag => "--redis-url",
+            Source::Environment(name) if name == "REDIS_URL" => "REDIS_URL",
+            Source::Environment(_) => "LEASEHOLD_REDIS_URL",
+            Source::File(_) => "leasehold.toml",
+            Source::DevServer(_) | Source::Default => return None,
+        };
+        Some(GivenUrl { variable, url: setting.value.clone() })
     }
 
     /// A connected producer.

@@ -72,6 +72,7 @@ fn detail(command: &Command) -> logging::Detail {
         | Command::Workers(_)
         | Command::Doctor(_)
         | Command::Demo(_)
+        | Command::Bench(_)
         | Command::Config(_) => logging::Detail::Command,
         Command::Dev(dev) if dev.is_stop() => logging::Detail::Command,
         Command::Dev(_) | Command::Worker(_) | Command::Reaper(_) => logging::Detail::Service,
@@ -90,6 +91,7 @@ async fn command(context: &Context, command: &Command) -> Result<Exit> {
         Command::Queue(args) => commands::queue::run(context, args).await,
         Command::Workers(args) => commands::workers::run(context, args).await,
         Command::Doctor(args) => commands::doctor::run(context, args).await,
+        Command::Bench(args) => commands::bench::run(context, args).await,
         Command::Config(args) => commands::config::run(context, args),
     }
 }

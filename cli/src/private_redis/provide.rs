@@ -6,6 +6,7 @@ use super::env::{Env, GivenUrl};
 use super::error::Error;
 use super::reporter::Reporter;
 use super::server::PrivateRedis;
+use super::spawn::Manner;
 use super::stop::Stopped;
 
 /// Where a private server would keep its data.
@@ -15,6 +16,8 @@ pub(crate) enum Place {
     Folder(PathBuf),
     /// In a new folder that goes with the server: `demo`.
     Temporary,
+    /// Nowhere: it keeps all in memory, on a port: `bench`.
+    Memory,
 }
 
 /// A Redis to work with.
@@ -33,7 +36,8 @@ pub(crate) fn provide(place: &Place, env: &Env, reporter: &dyn Reporter) -> Resu
     }
     match place {
         Place::Folder(folder) => PrivateRedis::start(folder, env, reporter),
-        Place::Temporary => PrivateRedis::start_temporary(env, reporter),
+        Place::Temporary => PrivateRedis::start_temporary(Manner::Durable, env, reporter),
+        Place::Memory => PrivateRedis::start_temporary(Manner::Fleeting, env, reporter),
     }
     .map(Running::Private)
 }

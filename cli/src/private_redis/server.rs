@@ -17,7 +17,7 @@ use super::process;
 use super::record::Record;
 use super::reporter::Reporter;
 use super::resp::{self, Address, Greeting, ServerInfo};
-use super::spawn::spawn;
+use super::spawn::{Manner, spawn};
 use super::stop::{Stopped, stop};
 
 /// How long a living server may stay silent before it counts as unresponsive.
@@ -43,6 +43,10 @@ impl PrivateRedis {
     /// Joins the server of the folder `path`, or finds a binary and starts one. Blocks, at most for some seconds
     /// unless a server has to be fetched, installed, or has much data to read.
     pub(crate) fn start(path: &Path, env: &Env, reporter: &dyn Reporter) -> Result<Self, Error> {
+        Self::start_for(path, Manner::Durable, env, reporter)
+    }
+
+    fn start_for(path: &Path, manner: Manner, env: &Env, reporter: &dyn Reporter) -> Result<Self, Error> {
         let folder = Folder::create(path)?;
         lock::exclusively(&folder, reporter, || {
             if let Some(joined) = Self::join(&folder, JOIN_DEADLINE)? {
@@ -50,7 +54,7 @@ impl PrivateRedis {
             }
             let binary = locate_binary(env, reporter)?;
             reporter.say(&format!("redis: starting {binary} on {}", folder.path().display()));
-            let spawned = spawn(&folder, &binary, reporter)?;
+            let spawned = spawn(&folder, &binary, manner, reporter)?;
             Ok(Self {
                 address: spawned.address,
                 info: spawned.info,
@@ -64,12 +68,12 @@ impl PrivateRedis {
     }
 
     /// [`PrivateRedis::start`] on a new folder that [`PrivateRedis::stop`] removes.
-    pub(crate) fn start_temporary(env: &Env, reporter: &dyn Reporter) -> Result<Self, Error> {
+    pub(crate) fn start_temporary(manner: Manner, env: &Env, reporter: &dyn Reporter) -> Result<Self, Error> {
         let folder = tempfile::Builder::new()
             .prefix("leasehold-")
             .tempdir()
             .doing(|| String::from("could not create a temporary folder"))?;
-        let mut redis = Self::start(folder.path(), env, reporter)?;
+        let mut redis = Self::start_for(folder.path(), manner, env, reporter)?;
         // From here on the folder must outlive a drop, as the server does.
         let _ = folder.keep();
         redis.temporary = true;

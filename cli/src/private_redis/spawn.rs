@@ -32,6 +32,15 @@ const PORT_ATTEMPTS: usize = 5;
 /// The port of a system-wide Redis, which a private one must never take.
 const SYSTEM_PORT: u16 = 6379;
 
+/// What a server is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Work that must survive a crash: on a socket, with an append-only file.
+    Durable,
+    /// Measurements: on a port of 127.0.0.1, with nothing written to disk.
+    Fleeting,
+}
+
 /// A server that answers, as its parent sees it.
 #[derive(Debug)]
 pub(super) struct Spawned {
@@ -61,15 +70,16 @@ impl From<Error> for Failure {
 pub(super) fn spawn(
     folder: &Folder,
     binary: &ServerBinary,
+    manner: Manner,
     reporter: &dyn Reporter,
 ) -> Result<Spawned, Error> {
     let mut attempts = 1;
     loop {
-        let address = match folder.unix_address() {
-            Some(address) => address,
-            None => Address::Tcp(free_port()?),
+        let address = match (folder.unix_address(), manner) {
+            (Some(address), Manner::Durable) => address,
+            (None, _) | (_, Manner::Fleeting) => Address::Tcp(free_port()?),
         };
-        match spawn_at(folder, binary, address, reporter) {
+        match spawn_at(folder, binary, manner, address, reporter) {
             Ok(spawned) => return Ok(spawned),
             Err(Failure::PortTaken(_)) if attempts < PORT_ATTEMPTS => attempts += 1,
             Err(Failure::PortTaken(error) | Failure::Final(error)) => return Err(error),
@@ -81,13 +91,14 @@ pub(super) fn spawn(
 fn spawn_at(
     folder: &Folder,
     binary: &ServerBinary,
+    manner: Manner,
     address: Address,
     reporter: &dyn Reporter,
 ) -> Result<Spawned, Failure> {
     folder.remove_traces()?;
     let life = lock::claim_life(folder)?;
     let (log, log_start) = open_log(folder)?;
-    let arguments = arguments(folder, &address);
+    let arguments = arguments(folder, &address, manner);
     let mut child = start_process(folder, binary, &arguments, life, &log)?;
     let pid = child.id();
     let command = std::iter::once(binary.path.as_os_str())
@@ -134,7 +145,7 @@ fn start_process(
 }
 
 /// The command line of a private server.
-fn arguments(folder: &Folder, address: &Address) -> Vec<OsString> {
+fn arguments(folder: &Folder, address: &Address, manner: Manner) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = match address {
         Address::Unix(socket) => vec![
             "--port".into(),
@@ -149,10 +160,14 @@ fn arguments(folder: &Folder, address: &Address) -> Vec<OsString> {
         }
     };
     arguments.extend(["--dir".into(), folder.path().into(), "--logfile".into(), folder.log().into()]);
+    let appendonly = match manner {
+        Manner::Durable => "yes",
+        Manner::Fleeting => "no",
+    };
     arguments.extend(
         [
             "--appendonly",
-            "yes",
+            appendonly,
             "--appendfsync",
             "everysec",
             "--save",

@@ -12,10 +12,9 @@ use super::orphan::PREFIX;
 use super::processes;
 use super::show::Show;
 use super::summary::LeftOver;
-use crate::config::Source;
 use crate::context::Context;
 use crate::error::{Failure, Result};
-use crate::private_redis::{Env, GivenUrl, Place, Running, provide};
+use crate::private_redis::{Env, Place, Running, provide};
 
 /// The Redis, ended with the value if it is a private one.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ impl Stage {
     pub(super) async fn open(context: &Context, show: &Show, keep: bool) -> Result<Self> {
         let logs = tempfile::Builder::new().prefix(&format!("{PREFIX}demo-")).tempdir();
         let logs = logs.map_err(|error| Failure::io("cannot make a temporary folder", &error))?;
-        let env = Env { given: given(context), ..Env::from_process() };
+        let env = Env { given: context.given_redis(), ..Env::from_process() };
         let reporter = show.clone();
         let providing = move || provide(&Place::Temporary, &env, &reporter);
         let running = tokio::task::spawn_blocking(providing).await;
@@ -150,17 +149,4 @@ impl Stage {
         self.redis.running = None;
         let _ = self.logs.keep();
     }
-}
-
-/// The Redis that somebody named for this very call.
-fn given(context: &Context) -> Option<GivenUrl> {
-    let setting = &context.settings.redis_url;
-    let variable = match &setting.source {
-        Source::Flag => "--redis-url",
-        Source::Environment(name) if name == "REDIS_URL" => "REDIS_URL",
-        Source::Environment(_) => "LEASEHOLD_REDIS_URL",
-        Source::File(_) => "leasehold.toml",
-        Source::DevServer(_) | Source::Default => return None,
-    };
-    Some(GivenUrl { variable, url: setting.value.clone() })
 }
