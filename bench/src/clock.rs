@@ -12,7 +12,7 @@ use crate::lab::Lab;
 #[derive(Debug)]
 pub(crate) struct Clock<'a> {
     lab: &'a Lab<'a>,
-    ours: bool,
+    load: Option<&'static str>,
     redis: f64,
     client: f64,
     began: Instant,
@@ -49,13 +49,22 @@ impl Lap {
 }
 
 impl<'a> Clock<'a> {
-    /// Starts; `ours` says that the calls of this stretch count for the latency row.
-    pub(crate) async fn start(lab: &'a Lab<'a>, ours: bool) -> Result<Self> {
-        if ours {
+    /// Starts over a stretch whose calls do not count for the latency row.
+    pub(crate) async fn start(lab: &'a Lab<'a>) -> Result<Self> {
+        Self::start_over(lab, None).await
+    }
+
+    /// Starts over a stretch of this load, for the latency row.
+    pub(crate) async fn start_load(lab: &'a Lab<'a>, load: &'static str) -> Result<Self> {
+        Self::start_over(lab, Some(load)).await
+    }
+
+    async fn start_over(lab: &'a Lab<'a>, load: Option<&'static str>) -> Result<Self> {
+        if load.is_some() {
             lab.latency.begin(&lab.server).await?;
         }
         let redis = lab.server.cpu().await?;
-        Ok(Self { lab, ours, redis, client: own_cpu()?, began: Instant::now() })
+        Ok(Self { lab, load, redis, client: own_cpu()?, began: Instant::now() })
     }
 
     /// Ends.
@@ -73,8 +82,8 @@ impl<'a> Clock<'a> {
     pub(crate) async fn stop_after(self, tasks: usize, wall: f64) -> Result<Lap> {
         let client = own_cpu()? - self.client;
         let redis = self.lab.server.cpu().await? - self.redis;
-        if self.ours {
-            self.lab.latency.end(&self.lab.server).await?;
+        if let Some(load) = self.load {
+            self.lab.latency.end(&self.lab.server, load).await?;
         }
         Ok(Lap { tasks: tasks as f64, wall, redis, client })
     }

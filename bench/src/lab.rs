@@ -20,6 +20,10 @@ use crate::raw::Raw;
 use crate::server::Server;
 use crate::target::Target;
 
+/// How often the keys are removed in the end, and the pause between: once, unless something comes late.
+const REMOVALS: usize = 5;
+const AFTERWARDS: Duration = Duration::from_millis(100);
+
 /// The place of work.
 pub(crate) struct Lab<'a> {
     pub(crate) plan: &'a Plan,
@@ -49,13 +53,15 @@ impl<'a> Lab<'a> {
         stop: CancellationToken,
         progress: &'a dyn Progress,
     ) -> Result<Self> {
-        let server = Server::open(target).await?;
         let mut suffix = uuid::Uuid::new_v4().simple().to_string();
         suffix.truncate(8);
+        let namespace = Namespace::new(format!("bench-{suffix}"))?;
+        // Told as everywhere: that nobody answers, or that Leasehold does not work on this Redis.
+        Store::open(&target.url, namespace.clone(), ConnectOptions::default())?.check_server().await?;
         let lab = Self {
             plan,
-            server,
-            namespace: Namespace::new(format!("bench-{suffix}"))?,
+            server: Server::open(target).await?,
+            namespace,
             latency: Latency::default(),
             stop,
             tracker: TaskTracker::new(),
@@ -63,8 +69,6 @@ impl<'a> Lab<'a> {
             warnings: Mutex::default(),
             progress,
         };
-        // Told before any load, and for the same reasons, that Leasehold does not work on this Redis.
-        lab.store()?.check_server().await?;
         lab.latency.prepare(&lab.server).await?;
         if !lab.server.own {
             lab.warn(
@@ -154,6 +158,23 @@ impl<'a> Lab<'a> {
         self.tracker.close();
         // Whoever does not end in time leaves keys with a TTL, or ones that the next removal finds.
         let _ = tokio::time::timeout(within, self.tracker.wait()).await;
-        self.wipe().await
+        let store = self.store()?;
+        for _ in 0..REMOVALS {
+            self.wipe().await?;
+            if store.count_keys().await? == 0 {
+                return Ok(());
+            }
+            // A call that was on its way when its caller was dropped has come after the removal.
+            tokio::time::sleep(AFTERWARDS).await;
+        }
+        let (namespace, left) = (&self.namespace, store.count_keys().await?);
+        Err(Error::odd("removing what was made", format!("{left} keys of {namespace} are still there")))
+    }
+
+    /// Whether so many more bytes find room below `maxmemory`.
+    pub(crate) async fn has_room(&self, bytes: f64) -> Result<bool> {
+        let memory = self.server.info("memory").await?;
+        let most = memory.number("maxmemory");
+        Ok(most == 0.0 || memory.number("used_memory") + bytes < most)
     }
 }

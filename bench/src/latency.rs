@@ -2,6 +2,7 @@
 //!
 //! Only on a Redis of the benchmark's own: elsewhere neither may be reset, and others' calls are among them.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use redis::Value;
@@ -12,7 +13,7 @@ use crate::server::Server;
 /// What SLOWLOG notes, in microseconds.
 const SLOW_US: u64 = 5000;
 
-/// Calls under load so far.
+/// Calls under one kind of load.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Calls {
     /// All of them.
@@ -25,10 +26,22 @@ pub(crate) struct Calls {
     pub(crate) p999_us: f64,
 }
 
+impl Calls {
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            all: self.all + other.all,
+            slow: self.slow + other.slow,
+            longest_us: self.longest_us.max(other.longest_us),
+            p999_us: self.p999_us.max(other.p999_us),
+        }
+    }
+}
+
 /// The watch over a server.
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
-    calls: Mutex<Calls>,
+    calls: Mutex<BTreeMap<&'static str, Calls>>,
 }
 
 impl Latency {
@@ -54,8 +67,8 @@ impl Latency {
         Ok(())
     }
 
-    /// The stretch ends.
-    pub(crate) async fn end(&self, server: &Server) -> Result<()> {
+    /// The stretch ends; `load` says what it was.
+    pub(crate) async fn end(&self, server: &Server, load: &'static str) -> Result<()> {
         if !server.own {
             return Ok(());
         }
@@ -63,17 +76,21 @@ impl Latency {
         let calls = server.script_calls().await?;
         let stats = server.info("latencystats").await?;
         let percentiles = stats.text("latency_percentiles_usec_evalsha");
-        let mut sum = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        sum.all += calls;
-        sum.slow += entries.iter().filter(|entry| is_script(entry)).count() as u64;
-        sum.longest_us = sum.longest_us.max(percentile(percentiles, "p100"));
-        sum.p999_us = sum.p999_us.max(percentile(percentiles, "p99.9"));
+        let seen = Calls {
+            all: calls,
+            slow: entries.iter().filter(|entry| is_script(entry)).count() as u64,
+            longest_us: percentile(percentiles, "p100"),
+            p999_us: percentile(percentiles, "p99.9"),
+        };
+        let mut sums = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = sums.entry(load).or_default();
+        *sum = sum.and(seen);
         Ok(())
     }
 
-    /// All stretches so far.
-    pub(crate) fn calls(&self) -> Calls {
-        *self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    /// All stretches so far, by the kind of their load.
+    pub(crate) fn calls(&self) -> BTreeMap<&'static str, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::future::try_join_all;
 use leasehold_common::store::{QueueSettings, Store};
 use leasehold_producer::{Producer, QueueName, TaskState};
 use leasehold_reaper::{Config, Reaper};
 use leasehold_worker::{Context, TaskError, Worker};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Lap};
@@ -136,7 +135,7 @@ impl<'a> Ours<'a> {
 
     /// [`fill`](Self::fill), measured.
     pub(crate) async fn measured_fill(&self, tasks: usize) -> Result<Lap> {
-        let clock = Clock::start(self.lab, true).await?;
+        let clock = Clock::start_load(self.lab, "bulk enqueue").await?;
         self.fill(tasks).await?;
         clock.stop(tasks).await
     }
@@ -162,18 +161,20 @@ impl<'a> Ours<'a> {
 
     /// So many callers that enqueue one task after the other.
     pub(crate) async fn callers(&self, callers: usize, each: usize) -> Result<Lap> {
-        let clock = Clock::start(self.lab, true).await?;
-        let calling = (0..callers).map(|_| {
+        let clock = Clock::start_load(self.lab, "single enqueues").await?;
+        // Ended with the value, should the benchmark be interrupted.
+        let mut calling = JoinSet::new();
+        for _ in 0..callers {
             let (producer, queue) = (self.producer.clone(), self.queue.clone());
-            tokio::spawn(async move {
+            calling.spawn(async move {
                 for _ in 0..each {
                     producer.enqueue(Job::new(0)).queue(queue.as_str()).await?;
                 }
                 Ok::<(), leasehold_producer::Error>(())
-            })
-        });
-        for called in try_join_all(calling).await.map_err(|e| Error::odd("a caller", e.to_string()))? {
-            called?;
+            });
+        }
+        while let Some(called) = calling.join_next().await {
+            called.map_err(|e| Error::odd("a caller", e.to_string()))??;
         }
         clock.stop(callers * each).await
     }
@@ -283,7 +284,7 @@ impl<'a> Ours<'a> {
     pub(crate) async fn drain(&self, tasks: usize) -> Result<Lap> {
         let counter = Counter::of(tasks);
         let worker = self.counting(&counter).await?;
-        let clock = Clock::start(self.lab, true).await?;
+        let clock = Clock::start_load(self.lab, "drain").await?;
         let mut working = self.start(worker);
         self.drained(&mut working, &counter).await?;
         let lap = clock.stop(tasks).await?;
@@ -295,7 +296,7 @@ impl<'a> Ours<'a> {
     pub(crate) async fn drain_part(&self, tasks: usize) -> Result<Lap> {
         let counter = Counter::of(tasks);
         let worker = self.counting(&counter).await?;
-        let clock = Clock::start(self.lab, true).await?;
+        let clock = Clock::start_load(self.lab, "drain").await?;
         let mut working = self.start(worker);
         working.until("the drain", patience(tasks), counter.reached()).await?;
         let wall = clock.wall();
@@ -318,7 +319,7 @@ impl<'a> Ours<'a> {
         let counter = Counter::of(tasks);
         let mut working = self.start(self.counting(&counter).await?);
         self.settle_in().await?;
-        let clock = Clock::start(self.lab, true).await?;
+        let clock = Clock::start_load(self.lab, "end to end").await?;
         let (filled, drained) = tokio::join!(self.fill(tasks), self.drained(&mut working, &counter));
         filled.and(drained)?;
         let lap = clock.stop(tasks).await?;

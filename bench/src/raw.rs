@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use futures::future::try_join_all;
 use redis::aio::MultiplexedConnection;
 use redis::streams::StreamReadReply;
 use redis::{Cmd, Pipeline};
+use tokio::task::JoinSet;
 
 use crate::clock::{Clock, Lap};
 use crate::error::{Error, Result};
@@ -118,21 +118,21 @@ impl<'a> Raw<'a> {
 
     /// [`fill`](Self::fill), measured.
     pub(crate) async fn measured_fill(&self, entries: usize) -> Result<Lap> {
-        let clock = Clock::start(self.lab, false).await?;
+        let clock = Clock::start(self.lab).await?;
         self.fill(entries).await?;
         clock.stop(entries).await
     }
 
     /// [`take`](Self::take), measured.
     pub(crate) async fn measured_take(&self, entries: usize) -> Result<Lap> {
-        let clock = Clock::start(self.lab, false).await?;
+        let clock = Clock::start(self.lab).await?;
         self.take(entries, None).await?;
         clock.stop(entries).await
     }
 
     /// Both at once, each on its connection.
     pub(crate) async fn flow(&self, entries: usize) -> Result<Lap> {
-        let clock = Clock::start(self.lab, false).await?;
+        let clock = Clock::start(self.lab).await?;
         let (filled, taken) =
             tokio::join!(self.fill(entries), self.take(entries, Some(Duration::from_secs(1))),);
         filled.and(taken)?;
@@ -142,18 +142,20 @@ impl<'a> Raw<'a> {
     /// So many callers that add one entry after the other, all on one connection.
     pub(crate) async fn callers(&self, callers: usize, each: usize) -> Result<Lap> {
         let value = Self::value(0);
-        let clock = Clock::start(self.lab, false).await?;
-        let calling = (0..callers).map(|_| {
+        let clock = Clock::start(self.lab).await?;
+        // Ended with the value, should the benchmark be interrupted.
+        let mut calling = JoinSet::new();
+        for _ in 0..callers {
             let (mut connection, add) = (self.connection.clone(), self.add(&value));
-            tokio::spawn(async move {
+            calling.spawn(async move {
                 for _ in 0..each {
                     add.query_async::<String>(&mut connection).await?;
                 }
                 Ok::<(), redis::RedisError>(())
-            })
-        });
-        for called in try_join_all(calling).await.map_err(|e| Error::odd("a caller", e.to_string()))? {
-            called?;
+            });
+        }
+        while let Some(called) = calling.join_next().await {
+            called.map_err(|e| Error::odd("a caller", e.to_string()))??;
         }
         clock.stop(callers * each).await
     }

@@ -21,6 +21,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const STEADY: u64 = 5000;
 const SETTLES_WITHIN: Duration = Duration::from_secs(8);
 
+/// Redis counts as calm when it takes less than this share of a core for so long.
+const CALM: f64 = 0.005;
+const CALM_OVER: Duration = Duration::from_millis(500);
+const CALMS_WITHIN: Duration = Duration::from_secs(10);
+
 /// Ways to run a script. Scripts cannot call these, so that only clients are counted.
 const SCRIPTS: [&str; 6] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"];
 
@@ -143,6 +148,19 @@ impl Server {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// Waits until Redis has done what it does behind its answers, such as giving memory back.
+    pub(crate) async fn calm(&self) -> Result<()> {
+        let began = Instant::now();
+        while began.elapsed() < CALMS_WITHIN {
+            let before = self.cpu().await?;
+            tokio::time::sleep(CALM_OVER).await;
+            if self.cpu().await? - before < CALM_OVER.as_secs_f64() * CALM {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Redis's clock, by the quickest of some answers.

@@ -6,6 +6,7 @@
 //! `heavy_` in its name.
 
 mod aborts;
+mod cli_bench;
 mod cli_config;
 mod cli_exec;
 mod cli_names;

@@ -12,6 +12,8 @@ use crate::spread::Spread;
 
 /// The part of the shallow depth that is enqueued and drained in a round.
 const PART: f64 = 0.8;
+/// Bytes that a queued task may take, to see whether all of them fit.
+const EACH: f64 = 1000.0;
 /// How far the deep queue may fall behind.
 const BAR: f64 = 0.15;
 
@@ -66,6 +68,10 @@ async fn turn(queue: &Ours<'_>, part: usize) -> Result<Turn> {
 pub(super) async fn measure(lab: &Lab<'_>) -> Result<Found> {
     let (shallow, deep) = lab.plan.scale.depths;
     let part = (shallow as f64 * PART) as usize;
+    if !lab.has_room(deep as f64 * EACH).await? {
+        lab.warn(format!("depth: left out, since {deep} tasks do not fit below the maxmemory of this Redis"));
+        return Ok(Found::default());
+    }
     lab.say(&format!("depth: filling {deep} entries of raw streams"));
     let few = standing_raw(lab, "shallow", shallow - part).await?;
     let many = standing_raw(lab, "deep", deep - part).await?;

@@ -1,9 +1,12 @@
 //! How long single script calls take while the other rows load Redis.
 
+use std::collections::BTreeMap;
+
 use super::{Found, flow};
 use crate::error::Result;
 use crate::figure::{Detail, Figure, Goal, Unit};
 use crate::lab::Lab;
+use crate::latency::Calls;
 use crate::plan::Row;
 use crate::spread::Spread;
 
@@ -19,13 +22,14 @@ pub(super) async fn measure(lab: &Lab<'_>) -> Result<Found> {
         return Ok(found);
     }
     for _ in 0..LOADS {
-        if lab.latency.calls().all >= ENOUGH {
+        if sum(&lab.latency.calls()).all >= ENOUGH {
             break;
         }
         lab.say("latency: some more load");
         flow::load(lab).await?;
     }
-    let calls = lab.latency.calls();
+    let loads = lab.latency.calls();
+    let calls = sum(&loads);
     let quick = (calls.all - calls.slow.min(calls.all)) as f64 / calls.all.max(1) as f64 * 100.0;
     found.figures.extend([
         Figure::new(
@@ -55,5 +59,17 @@ pub(super) async fn measure(lab: &Lab<'_>) -> Result<Found> {
         Detail::ours(Row::Latency, "calls under load, over 5 ms", Unit::Count, calls.slow as f64),
         Detail::ours(Row::Latency, "calls under load, all", Unit::Count, calls.all as f64),
     ]);
+    for (load, calls) in loads {
+        let longest = calls.longest_us / 1000.0;
+        found.details.push(Detail::ours(Row::Latency, format!("longest call, {load}"), Unit::Ms, longest));
+        if calls.slow > 0 {
+            let title = format!("calls over 5 ms, {load}");
+            found.details.push(Detail::ours(Row::Latency, title, Unit::Count, calls.slow as f64));
+        }
+    }
     Ok(found)
+}
+
+fn sum(loads: &BTreeMap<&'static str, Calls>) -> Calls {
+    loads.values().fold(Calls::default(), |sum, calls| sum.and(*calls))
 }

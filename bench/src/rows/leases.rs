@@ -17,7 +17,8 @@ pub(super) async fn measure(lab: &Lab<'_>) -> Result<Found> {
     let (tasks, watched) = lab.plan.scale.leases;
     let quiet = watched / 5;
     lab.say("leases: watching an idle Redis");
-    let clock = Clock::start(lab, false).await?;
+    lab.server.calm().await?;
+    let clock = Clock::start(lab).await?;
     tokio::time::sleep(quiet).await;
     let idle = clock.stop(0).await?;
 
@@ -39,7 +40,7 @@ pub(super) async fn measure(lab: &Lab<'_>) -> Result<Found> {
     tokio::time::sleep(quiet).await;
 
     lab.say(&format!("leases: watching {tasks} running tasks for {} s", watched.as_secs()));
-    let clock = Clock::start(lab, true).await?;
+    let clock = Clock::start_load(lab, "heartbeats and sweeps").await?;
     let watch = async { tokio::time::sleep(watched).await };
     working.until("the watch", watched * 2 + patience(0), watch).await?;
     let busy = clock.stop(tasks).await?;

@@ -144,9 +144,6 @@ fn failure(error: BenchError) -> Failure {
         BenchError::Protocol(error) => Failure::from(error),
         BenchError::Producer(error) => Failure::from(error),
         BenchError::Worker(error) => Failure::from(error),
-        BenchError::Redis(error) if error.is_connection_refusal() => {
-            Failure::new(Exit::Unreachable, error.to_string())
-        }
         other => Failure::failed(chain(&other)),
     }
 }
