@@ -12,9 +12,11 @@
 -- RELIES ON: the answer being decided by the same record that the write changes
 -- REPEATABLE: yes; the same request id only answers
 
+-- INCLUDE base types known moves ledger plain policy fixed codec record lease ended place stop pulse outcome
+
 local FIELDS, REQUEST_BYTES, BY_BYTES, REASON_BYTES = 5, 64, 256, 1024
 local format = ARGV[1]
-local items, junk = {}, nil
+local items, ids, junk = {}, {}, nil
 for at = 2, #ARGV, FIELDS do
   local item = { id = ARGV[at], request = ARGV[at + 1], by = string.sub(ARGV[at + 3] or '', 1, BY_BYTES),
     reason = ARGV[at + 4] and string.sub(ARGV[at + 4], 1, REASON_BYTES) }
@@ -25,6 +27,7 @@ for at = 2, #ARGV, FIELDS do
     junk = junk or (not item.grace and 'grace') or nil
   end
   items[#items + 1] = item
+  ids[#ids + 1] = item.id
 end
 
 local refused = open(format) or (junk and { 'badargs', junk })
@@ -41,9 +44,10 @@ local function leave_place(id, rec)
   if rec.st == 'scheduled' then
     unindex('scheduled', id)
   else
-    local level, entry = string.match(rec.e, '^(%a+):(%d+%-%d+)$')
-    if IS_LEVEL[level] then
-      call('XDEL', Q .. 'ready:' .. level, entry)
+    local level, entry = string.match(rec.run, '^(%a+):(%d+%-%d+)$')
+    if LEVEL_CODE[level] then
+      -- By pcall: numbers too large for an entry name none.
+      pcall_redis('XDEL', Q .. 'ready:' .. level, entry)
     end
   end
 end
@@ -53,7 +57,7 @@ local function end_at_once(item, rec)
   leave_place(id, rec)
   rec.sp = { c = 'abort', at = now, g = 0, he = now, by = item.by, rs = item.reason, rq = item.request }
   place_ended(id, rec, 'aborted')
-  event(id, from, 'aborted', rec.n or 0, item.by)
+  event(id, from, 'aborted', rec.n, item.by)
   settle(id, rec)
   return 'ended', 'aborted', now, now
 end
@@ -105,6 +109,7 @@ local function abort(item)
   return 'already', rec.st, 0, 0
 end
 
+prefetch(task_keys(ids))
 local reply = { 'ok', now }
 for _, item in ipairs(items) do
   for _, value in ipairs({ abort(item) }) do

@@ -10,15 +10,20 @@
 -- DERIVED: Q:ready:<level> Q:task:<id> Q:body:<id> Q:lease:<id> Q:running Q:scheduled Q:token Q:claim:<incarnation>
 --   Q:watch Q:wake Q:done:failed Q:gone Q:totals Q:events
 -- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher), then per
---   task: id, run, attempt, failures, reclaims, token, begun_ms, stop cause or '', stop hard_end_ms, body}
+--   task: id, record as it is now, body ('' where the record holds it)}
 -- TAGS: ok stale closed unregistered format wrongtype badargs
 -- RELIES ON: one claim in flight per incarnation and queue; entries leave a ready stream from its head only
 -- REPEATABLE: yes; under the same number the runs of the last answer that still stand, each with a fresh lease
 
-local PROMOTE, REMEMBERED_MS, WATCH_MS, MOST_WATCH_MS, LOWEST_EVERY = 128, 86400000, 4000, 2000, 8
+local PROMOTE, REMEMBERED_MS, LOWEST_EVERY = 128, 86400000, 8
 local LOWEST_FIRST = { 'low', 'normal', 'high', 'again', 'urgent' }
 local NAME_BYTES = 64
+-- The run timeout of tasks that have the defaults of lib/policy.lua.
+local DEFAULT_TIMEOUT_MS = 86400000
 local format, inc, worker = ARGV[1], ARGV[2], ARGV[3]
+
+-- INCLUDE base known moves ledger plain
+
 local number, want, max_bytes = whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
 local mode, woken = ARGV[7], ARGV[8] == '1'
 
@@ -27,141 +32,105 @@ if not refused and not (number and want and want <= 1024 and max_bytes and (mode
     and (woken or ARGV[8] == '0') and inc ~= '' and #inc <= NAME_BYTES and #worker <= NAME_BYTES) then
   refused = { 'badargs', 'incarnation, worker, number, want (at most 1024), max_bytes, mode, woken' }
 end
-refused = refused or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running',
-  'scheduled', 'done:failed', 'gone', 'token', 'watch', 'wake', 'totals', 'events')
 if refused then
   return refused
 end
 
-local claim_key = Q .. 'claim:' .. inc
-local remembered = pcall_redis('GET', claim_key)
-if type(remembered) == 'table' then
-  return { 'wrongtype', claim_key }
+-- Entries of each level that this call has not seen.
+local unseen = {}
+
+local function read_lengths()
+  for _, level in ipairs(LEVELS) do
+    unseen[level] = read('XLEN', 'ready:' .. level)
+  end
 end
+
+read_lengths()
+read('ZCARD', 'running')
+read('XLEN', 'events')
+read('ZCARD', 'wake')
+local next_due = tonumber((read('ZRANGE', 'scheduled', 0, 0, 'WITHSCORES') or {})[2])
+local token = tonumber(read('GET', 'token') or 0) or 0
+local started = tonumber(read('HGET', 'totals', 'started') or 0) or 0
+local watched = read('GET', 'watch')
+local remembered = read('GET', 'claim:' .. inc)
 local readable, last = pcall(cmsgpack.unpack, remembered or '')
 if not remembered then
-  last = { n = -1, runs = {} }
-elseif not readable or type(last) ~= 'table' or type(last.n) ~= 'number' or type(last.runs) ~= 'table' then
-  return { 'wrongtype', claim_key }
+  last = { n = -1, ids = '' }
+elseif not readable or type(last) ~= 'table' or type(last.n) ~= 'number' or type(last.ids) ~= 'string' then
+  misread = misread or { 'wrongtype', Q .. 'claim:' .. inc }
+end
+if misread then
+  return misread
 end
 if last.closed and mode == 'open' then
+  -- Sent while it waited for the marker, which it may have taken.
+  allowed_first_write()
+  call('ZADD', Q .. 'wake', 0, 'w')
   return { 'closed' }
 end
 if number < last.n then
   return { 'stale' }
 end
 
-allowed_first_write()
 local reply = { 'ok', now, T, -1 }
 local handed, bytes, looks = {}, 0, 2048
-
--- Tasks on their last chance share no worker: else one that kills its worker each time ends its neighbours with it.
 local chance = type(last.chance) == 'table' and last.chance or nil
 
-local function has_last_chance_in_hand()
-  local rec = chance and type(chance[1]) == 'string' and load(chance[1])
-  return rec and owns(rec, chance[2], inc)
-end
-
-local function hand_out(id, rec, body)
-  local sp = rec.sp
-  for _, value in ipairs({ id, rec.run, rec.n, rec.f or 0, rec.c or 0, rec.t, rec.bg, sp and sp.c or '',
-    sp and int(sp.he) or 0, body }) do
-    reply[#reply + 1] = value
-  end
+local function hand_out(id, packed, apart)
+  reply[#reply + 1] = id
+  reply[#reply + 1] = packed
+  reply[#reply + 1] = apart
   handed[#handed + 1] = id
-  handed[#handed + 1] = rec.run
-  bytes = bytes + #body
+  bytes = bytes + #packed + #apart
 end
 
 local function remember(closed)
-  local answer = { n = number, runs = handed, closed = closed or nil, chance = chance }
-  call('SET', claim_key, cmsgpack.pack(answer), 'PX', REMEMBERED_MS)
+  local answer = { n = number, ids = table.concat(handed, '\n'), closed = closed or nil, chance = chance }
+  call('SET', Q .. 'claim:' .. inc, cmsgpack.pack(answer), 'PX', REMEMBERED_MS)
 end
 
-local function repeat_last()
-  for i = 1, #last.runs, 2 do
-    local id, run = last.runs[i], last.runs[i + 1]
-    local rec = type(id) == 'string' and load(id)
-    local body = rec and owns(rec, run, inc) and body_of(id, rec)
-    if body then
-      if rec.ml then
-        rec.ml = nil
-        save(id, rec)
-      end
-      lease(id, rec, T)
-      hand_out(id, rec, body)
-    end
-  end
-end
-
-if mode == 'closing' or number == last.n then
-  if number == last.n then
-    repeat_last()
-  end
-  remember(mode == 'closing')
-  if woken then
-    ledger.wake = true
-  end
-  commit()
-  return reply
-end
-
-local token = tonumber(call('GET', Q .. 'token') or 0)
-local tokens_before = token
-
-local function start(id, rec, run, body)
+local function next_token()
   token = math.max(token + 1, now * 1000)
-  enter(rec, 'running')
-  rec.run, rec.inc, rec.w, rec.e = run, inc, worker, nil
-  rec.n, rec.t, rec.bg = (rec.n or 0) + 1, int(token), now
-  if rec.us then
-    delete_key('note:' .. id)
-  end
-  rec.us, rec.lo, rec.pg = nil, nil, nil
-  save(id, rec)
-  lease(id, rec, T)
-  local timeout = policy_of(rec)[7]
-  index('running', now + (timeout > 0 and math.min(T, timeout) or T), id)
-  event(id, 'queued', 'running', rec.n, worker)
-  count('started')
-  hand_out(id, rec, body)
+  return token
 end
 
--- One entry of a ready stream: starts its task (1), or says why it goes (0); nil: it stays, for a newer release or
--- another worker.
-local function take(level, entry, id)
-  local rec, newer = load(id)
-  local run = level .. ':' .. entry
-  if newer then
-    return nil
-  end
-  if not rec or rec.st ~= 'queued' or rec.e ~= run then
-    event(id, 'queued', '', 0, 'dropped: no record is queued under this entry')
-    count('dropped')
-    return 0
-  end
-  if on_last_chance(rec) then
-    if has_last_chance_in_hand() then
-      return nil
-    end
-    chance = { id, run }
-  end
-  local body = body_of(id, rec)
-  if body then
-    start(id, rec, run, body)
-    return 1
-  end
-  rec.w = worker
-  note_failure(id, rec, { kind = 'rejected', message = 'the body of the task is missing in Redis' })
-  place_ended(id, rec, 'failed')
-  event(id, 'queued', 'failed', rec.n or 0, 'rejected')
-  settle(id, rec)
-  return 0
+-- What few tasks need, opened by the first that does.
+local function open_long_way()
+  -- INCLUDE types policy fixed codec record lease ended place promote outcome reclaim claim_rare
+  return { take = take, repeat_last = repeat_last, promote = promote }
 end
 
--- Entries of each level that this call has not seen; where it goes on; whether it has left one behind.
-local unseen, from, left_behind, removed = {}, {}, {}, 0
+local opened
+
+local function long_way()
+  opened = opened or open_long_way()
+  return opened
+end
+
+local heads, running = {}, rows_of('running')
+local plain_look = int(now + math.min(T, DEFAULT_TIMEOUT_MS))
+
+local function start_plain(id, key, run)
+  local raw = known[key]
+  local started_as, attempt
+  if type(raw) == 'string' then
+    started_as, attempt = plain_start(heads, raw, run, math.max(token + 1, now * 1000))
+  end
+  if not started_as then
+    return false
+  end
+  next_token()
+  put(key, started_as)
+  running[#running + 1] = plain_look
+  running[#running + 1] = id
+  event(id, 'queued', 'running', attempt, worker)
+  hand_out(id, started_as, '')
+  return true
+end
+
+-- Where each level goes on; whether it has left one behind.
+local from, left_behind, removed = {}, {}, 0
 
 local function has_room()
   return looks > 0 and (#handed == 0 or bytes < max_bytes)
@@ -171,12 +140,18 @@ end
 -- that stays.
 local function take_from(level, most)
   local stream, before, leaving, seen = Q .. 'ready:' .. level, #handed, {}, nil
-  for _, entry in ipairs(call('XRANGE', stream, from[level] or '-', '+', 'COUNT', most)) do
+  local page, keys = call('XRANGE', stream, from[level] or '-', '+', 'COUNT', most), {}
+  for i = 1, #page do
+    keys[i] = TASK .. page[i][2][2]
+  end
+  prefetch(keys)
+  for i, entry in ipairs(page) do
     if not has_room() then
       break
     end
     seen, looks, unseen[level] = entry[1], looks - 1, unseen[level] - 1
-    if take(level, seen, entry[2][2]) then
+    local id, run = entry[2][2], level .. ':' .. seen
+    if start_plain(id, keys[i], run) or long_way().take(id, run) then
       leaving[#leaving + 1] = seen
     else
       left_behind[level] = true
@@ -194,7 +169,7 @@ local function take_from(level, most)
     call('XDEL', stream, unpack(leaving))
   end
   removed = removed + #leaving
-  return (#handed - before) / 2
+  return #handed - before
 end
 
 local function take_up_to(most, levels)
@@ -205,50 +180,55 @@ local function take_up_to(most, levels)
   end
 end
 
-local function claimable()
+-- How many levels hold entries that this call has not seen.
+local function levels_left()
+  local left = 0
   for _, level in ipairs(LEVELS) do
-    if unseen[level] > 0 then
-      return true
-    end
+    left = left + (unseen[level] > 0 and 1 or 0)
   end
-  return false
+  return left
 end
 
-promote(PROMOTE)
-for _, level in ipairs(LEVELS) do
-  unseen[level] = call('XLEN', Q .. 'ready:' .. level)
-end
-local started = tonumber(call('HGET', Q .. 'totals', 'started') or 0) or 0
-while #handed / 2 < want and claimable() and has_room() do
-  local until_lowest = LOWEST_EVERY - 1 - (started + #handed / 2) % LOWEST_EVERY
-  if until_lowest > 0 then
-    take_up_to(math.min(until_lowest, want - #handed / 2), LEVELS)
-  else
-    take_up_to(1, LOWEST_FIRST)
+-- Every eighth started task is read lowest first, so that nothing starves.
+local function take_all()
+  while #handed < want and levels_left() > 0 and has_room() do
+    local until_lowest = LOWEST_EVERY - 1 - (started + #handed) % LOWEST_EVERY
+    if levels_left() == 1 then
+      take_up_to(want - #handed, LEVELS)
+    elseif until_lowest > 0 then
+      take_up_to(math.min(until_lowest, want - #handed), LEVELS)
+    else
+      take_up_to(1, LOWEST_FIRST)
+    end
   end
 end
-if token ~= tokens_before then
+
+-- INCLUDE watch
+allowed_first_write()
+
+if mode == 'closing' or number == last.n then
+  if number == last.n then
+    long_way().repeat_last()
+  end
+  remember(mode == 'closing')
+  ledger.wake = woken
+  commit()
+  return reply
+end
+
+if next_due and next_due <= now then
+  long_way().promote(PROMOTE)
+  read_lengths()
+  next_due = tonumber(call('ZRANGE', Q .. 'scheduled', 0, 0, 'WITHSCORES')[2])
+end
+take_all()
+if #handed > 0 then
+  count('started', #handed)
   call('SET', Q .. 'token', int(token))
 end
 remember(false)
-
--- The next due time is told to one idle worker. One that has no free slot left hands watching on.
-local function watch()
-  local first = call('ZRANGE', Q .. 'scheduled', 0, 0, 'WITHSCORES')
-  local holder = call('GET', Q .. 'watch')
-  if #handed / 2 >= want then
-    if holder == inc then
-      call('DEL', Q .. 'watch')
-    end
-    ledger.wake = ledger.wake or ((holder == inc or woken) and first[1] ~= nil)
-  elseif woken or not holder or holder == inc then
-    call('SET', Q .. 'watch', inc, 'PX', WATCH_MS)
-    reply[4] = first[2] and math.max(0, math.min(tonumber(first[2]) - now, MOST_WATCH_MS)) or -1
-  end
-end
-
 -- Wakes another worker only if more is claimable now, and by this release: looking in vain again helps nobody.
-ledger.wake = (claimable() and (looks > 0 or removed > 0)) or (woken and want == 0)
-watch()
+ledger.wake = (levels_left() > 0 and (looks > 0 or removed > 0)) or (woken and want == 0)
+reply[4] = watch(watched, next_due, #handed >= want)
 commit()
 return reply

@@ -9,6 +9,8 @@
 -- RELIES ON: the age being checked in the same call that deletes; strictly older than the period
 -- REPEATABLE: yes
 
+-- INCLUDE base types known moves ledger plain policy fixed codec record ended place
+
 local format, limit = ARGV[1], whole(ARGV[2], 1)
 
 local refused = open(format) or ((not limit or limit > 256) and { 'badargs', 'limit must be 1 to 256' })
@@ -23,16 +25,17 @@ local deleted, odd, more = 0, 0, 0
 local function clean(state)
   local old = call('ZRANGE', Q .. 'done:' .. state, '-inf', '(' .. int(now - retention[state]), 'BYSCORE', 'LIMIT', 0,
     limit)
+  prefetch(task_keys(old))
   for _, id in ipairs(old) do
     local rec = load(id)
-    if rec and rec.st == state and rec.z and now - rec.z <= retention[state] then
+    if rec and rec.st == state and now - rec.at <= retention[state] then
       -- It ended later than the index says.
       odd = odd + 1
-      index('done:' .. state, rec.z, id)
+      index('done:' .. state, rec.at, id)
     elseif rec and rec.st == state then
       unindex('done:' .. state, id)
       discard(id, rec)
-      event(id, state, '', rec.n or 0, 'retention')
+      event(id, state, '', rec.n, 'retention')
       deleted = deleted + 1
     else
       -- Not ended in this state: the index is wrong, the task is left alone. The doctor tells of it.

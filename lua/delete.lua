@@ -11,10 +11,13 @@
 -- RELIES ON: a live task never being deleted
 -- REPEATABLE: yes; an id removed less than a minute ago is answered `deleted` again
 
+-- INCLUDE base types known moves ledger plain policy fixed codec record ended place
+
 local format = ARGV[1]
-local items, junk = {}, (#ARGV - 1) % 2 ~= 0
+local items, ids, junk = {}, {}, (#ARGV - 1) % 2 ~= 0
 for at = 2, #ARGV, 2 do
   items[#items + 1] = { id = ARGV[at], rev = whole(ARGV[at + 1]) }
+  ids[#ids + 1] = ARGV[at]
   junk = junk or not whole(ARGV[at + 1])
 end
 
@@ -42,12 +45,13 @@ local function delete(item)
     return 'changed', rec.st
   end
   unindex('done:' .. rec.st, id)
-  event(id, rec.st, '', rec.n or 0, 'deleted')
-  rec.z = now
+  event(id, rec.st, '', rec.n, 'deleted')
+  rec.at = now
   discard(id, rec)
   return 'deleted', rec.st
 end
 
+prefetch(task_keys(ids))
 local reply = { 'ok', now }
 for _, item in ipairs(items) do
   local tag, state = delete(item)

@@ -2,12 +2,12 @@
 --
 -- TRANSITIONS: (none) -> queued, scheduled
 -- ARGV: format
--- ITEM: id digest level when policy body
---   digest: of name, payload and spec (headers apart), any bytes
+-- ITEM: id level when fixed
 --   level: urgent, high, normal or low
 --   when: '' at once, '+ms' from now, '@ms' at that time by Redis's clock
---   policy: '' for the defaults, else a MessagePack array as lib/policy.lua says
---   body: MessagePack, opaque here
+--   fixed: what never changes: its length without these 2 bytes (any, if larger); digest of name, payload and spec
+--     (headers apart, 16 bytes); length of the policy, 0 for the defaults, and the policy, a MessagePack array as
+--     lib/policy.lua says; the body, opaque here
 -- DERIVED: Q:task:<id> Q:body:<id> Q:ready:<level> Q:scheduled Q:gone Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, then per item: tag, state}
 -- TAGS: ok unregistered format wrongtype badargs
@@ -15,73 +15,104 @@
 -- RELIES ON: the first write being one that a full Redis denies, so that it fails whole
 -- REPEATABLE: yes; the same id and digest answers `exists` with the state as it is, `gone` after its removal
 
-local FIELDS, ID_BYTES, LATEST_MS = 6, 64, 253402300799000
 local format = ARGV[1]
-local items, junk = {}, nil
-for at = 2, #ARGV, FIELDS do
-  local when = ARGV[at + 3]
-  local sign, ms = string.match(when or '', '^([+@])(%d+)$')
-  local item = { id = ARGV[at], digest = ARGV[at + 1], level = ARGV[at + 2], policy = ARGV[at + 4],
-    body = ARGV[at + 5], sign = sign, ms = whole(ms) }
-  if not item.body or item.body == '' or item.digest == '' then
-    junk = 'items come in groups of 6'
-  elseif item.id == '' or #item.id > ID_BYTES or string.find(item.id, '%c') then
-    junk = 'id'
-  elseif not IS_LEVEL[item.level] or item.level == 'again' then
-    junk = 'level'
-  elseif when ~= '' and not (item.ms and item.ms <= LATEST_MS) then
-    junk = 'when'
-  elseif item.policy ~= '' then
-    item.policy = valid_policy(item.policy)
-    junk = junk or (not item.policy and 'policy') or nil
-  end
-  items[#items + 1] = item
+local FIELDS, FIRST = 4, 2
+
+-- INCLUDE base known moves ledger plain fixed offer
+
+-- What few tasks need, opened by the first that does.
+local long
+
+local function open_long_way()
+  -- INCLUDE policy codec record ended place enqueue_rare
+  return { policy_is_sound = policy_is_sound, load = load, accept = accept_rare }
 end
 
+local function long_way()
+  long = long or open_long_way()
+  return long
+end
+
+local function policy_is_sound(fixed)
+  return long_way().policy_is_sound(fixed)
+end
+
+local junk, delayed
+local levels = {}
+for at = FIRST, #ARGV, FIELDS do
+  junk = junk or fault_of(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], policy_is_sound)
+  levels[ARGV[at + 1] or ''] = true
+  delayed = delayed or ARGV[at + 2] ~= ''
+end
 local refused = open(format) or (junk and { 'badargs', junk })
-  or wrong_type('ready:urgent', 'ready:high', 'ready:normal', 'ready:low', 'scheduled', 'gone', 'totals', 'events',
-    'wake')
+local somebody_went
+if not refused then
+  for level in pairs(levels) do
+    read('XLEN', 'ready:' .. level)
+  end
+  if delayed then
+    read('ZCARD', 'scheduled')
+  end
+  read('HLEN', 'totals')
+  read('XLEN', 'events')
+  read('ZCARD', 'wake')
+  somebody_went = read('ZCARD', 'gone') ~= 0
+  refused = misread
+end
 if refused then
   return refused
 end
 
-local function accept(item)
-  local id = item.id
-  local rec = { v = FORMAT, en = now, dg = item.digest }
-  if item.level ~= 'normal' then
-    rec.lv = item.level
-  end
-  if item.policy ~= '' then
-    rec.p = item.policy
-  end
-  local due = item.sign == '+' and now + item.ms or item.sign == '@' and item.ms or 0
-  if due > now then
-    place_scheduled(id, rec, due)
-  else
-    place_queued(id, rec, item.level)
-  end
-  set_body(id, rec, item.body)
-  save(id, rec)
-  event(id, '', rec.st, 0, '')
-  count('enqueued')
-  return 'created', rec.st
+local function due_of(when)
+  local ms = tonumber(string.sub(when, 2))
+  return string.sub(when, 1, 1) == '+' and now + ms or ms
 end
 
-local reply = { 'ok', now }
-for _, item in ipairs(items) do
-  local rec = load(item.id)
-  local tag, state
-  if rec == false then
-    tag, state = 'corrupt', ''
-  elseif rec then
-    tag, state = rec.dg == item.digest and 'exists' or 'conflict', rec.st
-  elseif is_gone(item.id) then
-    tag, state = 'exists', 'gone'
+local heads, accepted = {}, 0
+
+local function accept(id, key, level, when, fixed)
+  local state, due = 'queued', when ~= '' and due_of(when) or 0
+  if due > now or #fixed > INLINE then
+    state = long_way().accept(id, level, fixed, due)
   else
-    tag, state = accept(item)
+    local entry = call('XADD', Q .. 'ready:' .. level, '*', 'i', id)
+    put(key, plain_new(heads, level, level .. ':' .. entry, fixed))
+    ledger.wake = true
   end
-  reply[#reply + 1] = tag
-  reply[#reply + 1] = state
+  event(id, '', state, 0)
+  accepted = accepted + 1
+  return 'created', state
+end
+
+local function answer(id, key, level, when, fixed)
+  if known[key] ~= ABSENT then
+    local rec = long_way().load(id)
+    if rec == false then
+      return 'corrupt', ''
+    elseif rec then
+      return digest_of(rec.fixed) == digest_of(fixed) and 'exists' or 'conflict', rec.st
+    end
+  end
+  if somebody_went and is_gone(id) then
+    return 'exists', 'gone'
+  end
+  return accept(id, key, level, when, fixed)
+end
+
+-- Most often no task is known: one look for all.
+local keys = task_keys(ARGV, FIRST, FIELDS)
+if not none_is_there(keys) then
+  prefetch(keys)
+end
+local reply = { 'ok', now }
+for i = 1, #keys do
+  local at = FIRST + (i - 1) * FIELDS
+  local tag, state = answer(ARGV[at], keys[i], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
+  reply[2 * i + 1] = tag
+  reply[2 * i + 2] = state
+end
+if accepted > 0 then
+  count('enqueued', accepted)
 end
 commit()
 return reply

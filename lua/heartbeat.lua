@@ -10,10 +10,13 @@
 -- RELIES ON: the record, not the lease, saying who owns a task
 -- REPEATABLE: yes; a run whose lease lapsed but which the record still names takes its lease up again
 
+-- INCLUDE base types known moves ledger plain policy fixed codec record lease stop pulse
+
 local format, inc = ARGV[1], ARGV[2]
-local items = {}
+local items, ids = {}, {}
 for at = 3, #ARGV, 2 do
   items[#items + 1] = { id = ARGV[at], run = ARGV[at + 1] }
+  ids[#ids + 1] = ARGV[at]
 end
 
 local refused = open(format)
@@ -70,6 +73,7 @@ local function beat(id, rec)
   end
 end
 
+prefetch(task_keys(ids))
 for _, item in ipairs(items) do
   local rec = load(item.id)
   if rec == false then

@@ -11,6 +11,8 @@
 -- RELIES ON: at most 100 ids a call
 -- REPEATABLE: yes
 
+-- INCLUDE base types known plain policy fixed codec record
+
 local format = ARGV[1]
 local refused = open(format) or (#ARGV > 101 and { 'badargs', 'at most 100 ids' })
 if refused then
@@ -64,7 +66,7 @@ local function score(suffix, id)
 end
 
 local function entry_there(rec)
-  local level, entry = string.match(rec and rec.e or '', '^(%a+):(.+)$')
+  local level, entry = string.match(rec and rec.st == 'queued' and rec.run or '', '^(%a+):(.+)$')
   local found = level and pcall_redis('XRANGE', Q .. 'ready:' .. level, entry, entry)
   return found and not found.err and #found or 0
 end

@@ -8,6 +8,8 @@
 -- RELIES ON: nothing; it is the first call on a queue
 -- REPEATABLE: yes; a queue that exists keeps its settings and answers them
 
+-- INCLUDE base types
+
 local format, lease_ms = ARGV[1], whole(ARGV[2], 1)
 local completed, failed, timed_out, aborted = whole(ARGV[3]), whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
 

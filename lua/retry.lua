@@ -12,10 +12,13 @@
 -- RELIES ON: the first write being one that a full Redis denies, as for enqueue
 -- REPEATABLE: yes; the rev that was retried last is answered `retried` again
 
+-- INCLUDE base types known moves ledger plain policy fixed codec record ended place
+
 local format = ARGV[1]
-local items, junk = {}, (#ARGV - 1) % 2 ~= 0
+local items, ids, junk = {}, {}, (#ARGV - 1) % 2 ~= 0
 for at = 2, #ARGV, 2 do
   items[#items + 1] = { id = ARGV[at], rev = whole(ARGV[at + 1]) }
+  ids[#ids + 1] = ARGV[at]
   junk = junk or not whole(ARGV[at + 1])
 end
 
@@ -29,15 +32,17 @@ end
 local function queue_again(id, rec)
   local from = rec.st
   local rev = rec.rev
-  place_queued(id, rec, rec.lv or 'normal')
-  rec.rr, rec.f, rec.c = rev, 0, 0
+  -- The head names the next run now; a repeat of the last one's finish gets its answer still.
+  rec.le = rec.le or (rec.inc ~= '' and { rec.run, rec.inc, from }) or nil
+  place_queued(id, rec, rec.lv)
+  rec.rr, rec.f, rec.c, rec.o = rev, 0, 0, ''
   rec.ar = rec.sp and rec.sp.rq and { rec.sp.rq, from } or rec.ar
-  rec.z, rec.fk, rec.sp, rec.o, rec.un, rec.pg, rec.us = nil, nil, nil, nil, nil, nil, nil
+  rec.fk, rec.sp, rec.un, rec.pg, rec.us = nil, nil, nil, nil, nil
   save(id, rec)
   unindex('done:' .. from, id)
   delete_key('result:' .. id)
   delete_key('note:' .. id)
-  event(id, from, 'queued', rec.n or 0, 'retry')
+  event(id, from, 'queued', rec.n, 'retry')
   count('again')
 end
 
@@ -62,6 +67,7 @@ local function retry(item)
   return 'retried', rec.st
 end
 
+prefetch(task_keys(ids))
 local reply = { 'ok', now }
 for _, item in ipairs(items) do
   local tag, state = retry(item)

@@ -12,6 +12,8 @@
 -- RELIES ON: the watch clock of lib/pulse.lua; doubt or an error is never evidence
 -- REPEATABLE: yes; each look decides by the record as it stands
 
+-- INCLUDE base types known moves ledger plain policy fixed codec record lease ended place promote stop pulse outcome reclaim events
+
 local FORGET = 4096
 local format, limit = ARGV[1], whole(ARGV[2], 1)
 
@@ -91,6 +93,7 @@ local function look(id, rec)
 end
 
 local due = call('ZRANGE', Q .. 'running', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
+prefetch(task_keys(due))
 for _, id in ipairs(due) do
   local rec = load(id)
   saw('looked')

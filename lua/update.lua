@@ -13,6 +13,8 @@
 -- RELIES ON: log text being the first write of its call, so that a full Redis refuses it whole
 -- REPEATABLE: yes; a number (log: an end offset) not above the last one is answered and writes nothing
 
+-- INCLUDE base types known plain policy fixed codec record
+
 local HEAD_BYTES, LOG_BYTES, PAGE, PAGES, NOTE_BYTES = 65536, 1048576, 128, 32, 1024
 local FIELDS = 5
 local format, inc, kind = ARGV[1], ARGV[2], ARGV[3]
@@ -54,7 +56,7 @@ local function drop_middle(rec, log)
   local after = rec.lh and '(' .. rec.lh or '-'
   for _ = 1, PAGES do
     local old = {}
-    for _, entry in ipairs(call('XRANGE', log, after, '+', 'COUNT', PAGE)) do
+    for _, entry in ipairs(pcall_redis('XRANGE', log, after, '+', 'COUNT', PAGE)) do
       if rec.lb <= LOG_BYTES then
         break
       end
@@ -103,10 +105,8 @@ local reply = { 'ok', now }
 for _, item in ipairs(items) do
   local rec = load(item.id)
   local tag = 'ok'
-  if rec == false then
-    tag = 'corrupt'
-  elseif not rec then
-    tag = is_gone(item.id) and 'gone' or 'lost'
+  if not rec then
+    tag = rec == false and 'corrupt' or is_gone(item.id) and 'gone' or 'lost'
   elseif not owns(rec, item.run, inc) then
     tag = 'lost'
   elseif kind == 'progress' then
@@ -116,4 +116,5 @@ for _, item in ipairs(items) do
   end
   reply[#reply + 1] = tag
 end
+write_records()
 return reply

@@ -1,5 +1,6 @@
 //! What of a task never changes: its name, payload, policy and headers. The scripts never look into it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -43,15 +44,15 @@ pub struct Body {
 
 /// The stored form: an array, its version first. What is at its default is nil, for it lies in Redis a million times.
 #[derive(Serialize, Deserialize)]
-struct Stored(
+struct Stored<'a>(
     u32,
-    String,
+    Cow<'a, str>,
     Option<TaskKind>,
-    #[serde(with = "serde_bytes")] Vec<u8>,
+    #[serde(borrow, with = "serde_bytes")] Cow<'a, [u8]>,
     Option<Policy>,
     Option<Priority>,
-    Option<String>,
-    BTreeMap<String, String>,
+    Option<Cow<'a, str>>,
+    Cow<'a, BTreeMap<String, String>>,
 );
 
 impl Body {
@@ -74,17 +75,24 @@ impl Body {
     /// # Errors
     /// [`Error::Protocol`] if it cannot be encoded.
     pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.encode_into(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// As [`encode`](Self::encode), behind what `bytes` holds.
+    pub(crate) fn encode_into(&self, bytes: &mut Vec<u8>) -> Result<()> {
         let stored = Stored(
             FORMAT,
-            self.name.as_str().to_owned(),
+            Cow::Borrowed(self.name.as_str()),
             unless_default(self.kind),
-            self.payload.clone(),
+            Cow::Borrowed(&self.payload),
             unless_default(self.policy),
             unless_default(self.priority),
-            self.owner.as_ref().map(|o| o.as_str().to_owned()),
-            self.headers.clone(),
+            self.owner.as_ref().map(|o| Cow::Borrowed(o.as_str())),
+            Cow::Borrowed(&self.headers),
         );
-        rmp_serde::to_vec(&stored).map_err(|e| Error::Protocol(e.to_string()))
+        rmp_serde::encode::write(bytes, &stored).map_err(|e| Error::Protocol(e.to_string()))
     }
 
     /// Reads the stored form.
@@ -94,15 +102,15 @@ impl Body {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         check_version(bytes)?;
         let junk = |e: &dyn std::fmt::Display| Error::Protocol(format!("a task's body cannot be read: {e}"));
-        let s: Stored = rmp_serde::from_slice(bytes).map_err(|e| junk(&e))?;
+        let s: Stored<'_> = rmp_serde::from_slice(bytes).map_err(|e| junk(&e))?;
         Ok(Self {
             name: TaskName::new(s.1).map_err(|e| junk(&e))?,
             kind: s.2.unwrap_or_default(),
-            payload: s.3,
+            payload: s.3.into_owned(),
             policy: s.4.unwrap_or_default(),
             priority: s.5.unwrap_or_default(),
             owner: s.6.map(Owner::new).transpose().map_err(|e| junk(&e))?,
-            headers: s.7,
+            headers: s.7.into_owned(),
         })
     }
 

@@ -47,7 +47,7 @@ impl QueueKeys {
         self.key(&format!("ready:{level}"))
     }
 
-    /// String: a task's record, a MessagePack map.
+    /// String: a task's record.
     #[must_use]
     pub fn task(&self, id: &TaskId) -> String {
         self.key(&format!("task:{id}"))
@@ -137,13 +137,19 @@ impl QueueKeys {
         self.key("pulse")
     }
 
+    /// String with a TTL: someone waits for the end of a task of this queue.
+    #[must_use]
+    pub fn waited(&self) -> String {
+        self.key("waited")
+    }
+
     /// Hash: counters.
     #[must_use]
     pub fn totals(&self) -> String {
         self.key("totals")
     }
 
-    /// String with a TTL: the number and runs of a worker's last claim.
+    /// String with a TTL: the number and ids of a worker's last claim.
     #[must_use]
     pub fn claim(&self, incarnation: &Incarnation) -> String {
         self.key(&format!("claim:{incarnation}"))
@@ -214,7 +220,7 @@ pub const TASK_KINDS: [KeyKind; 8] = [
 ];
 
 /// Keys that a queue has once.
-pub const QUEUE_KINDS: [KeyKind; 10] = [
+pub const QUEUE_KINDS: [KeyKind; 11] = [
     kind("config", "hash", false),
     kind("running", "zset", false),
     kind("scheduled", "zset", false),
@@ -222,6 +228,7 @@ pub const QUEUE_KINDS: [KeyKind; 10] = [
     kind("events", "stream", false),
     kind("wake", "zset", false),
     kind("watch", "string", true),
+    kind("waited", "string", true),
     kind("pulse", "hash", false),
     kind("totals", "hash", false),
     kind("token", "string", false),

@@ -187,7 +187,7 @@ impl Policy {
         }
     }
 
-    /// The argument of `enqueue`: empty for the defaults, which the record then does not hold.
+    /// The form that scripts read: empty for the defaults, which the record then does not hold.
     pub(crate) fn to_arg(self) -> Result<Vec<u8>> {
         if self == Self::default() {
             return Ok(Vec::new());
@@ -196,11 +196,11 @@ impl Policy {
     }
 }
 
-/// Reads the policy field of a record; absent = the defaults.
-pub(crate) fn from_record<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Policy, D::Error> {
-    let w = <(f64, f64, f64, f64, f64, f64, f64, f64)>::deserialize(d)?;
+/// Reads the policy that a record holds.
+pub(crate) fn from_record(packed: &[u8]) -> Option<Policy> {
+    let w: (f64, f64, f64, f64, f64, f64, f64, f64) = rmp_serde::from_slice(packed).ok()?;
     let ms = |n: f64| n as u64;
-    Ok(Policy::from_wire((ms(w.0), ms(w.1), ms(w.2), w.3, ms(w.4), ms(w.5), ms(w.6), ms(w.7))))
+    Some(Policy::from_wire((ms(w.0), ms(w.1), ms(w.2), w.3, ms(w.4), ms(w.5), ms(w.6), ms(w.7))))
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! The scripts: what each takes and answers, and their source with the `lua/lib` files joined in front.
+//! The scripts: what each takes and answers, and their source with the parts of `lua/lib` in the place of each INCLUDE.
 
 use std::sync::LazyLock;
+
+/// A line of a script that names the parts to stand in its place, in order.
+const INCLUDE: &str = "-- INCLUDE ";
 
 /// A script's contract. A test holds the header of its file against it.
 #[derive(Debug)]
 pub struct ScriptSpec {
     /// File name without `.lua`.
     pub name: &'static str,
-    /// Files of `lua/lib`, in the order they are joined.
-    pub libs: &'static [&'static str],
     /// Names of the leading arguments.
     pub args: &'static [&'static str],
     /// Names of the arguments of each item that follows.
@@ -17,11 +18,23 @@ pub struct ScriptSpec {
     pub tags: &'static [&'static str],
     /// Tag of each item's answer.
     pub item_tags: &'static [&'static str],
+    file: LazyLock<String>,
     source: LazyLock<String>,
     sha: LazyLock<String>,
 }
 
 impl ScriptSpec {
+    /// Its own file, with the contract in front.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The files of `lua/lib` that it includes, in order.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        self.file.lines().filter_map(included).flatten()
+    }
+
     /// The text sent to Redis.
     #[must_use]
     pub fn source(&self) -> &str {
@@ -35,73 +48,63 @@ impl ScriptSpec {
     }
 }
 
-/// Libraries of scripts that change tasks.
-const FULL: &[&str] = &[
-    "base", "record", "policy", "lease", "ledger", "place", "promote", "stop", "pulse", "outcome", "reclaim",
-    "events",
-];
-/// Libraries of scripts that only look.
-const LOOK: &[&str] = &["base", "record"];
-
 macro_rules! script {
-    ($ident:ident, $name:literal, $libs:expr, args: $args:expr, item: $item:expr, tags: $tags:expr, item_tags: $item_tags:expr) => {
+    ($ident:ident, $name:literal, args: $args:expr, item: $item:expr, tags: $tags:expr, item_tags: $item_tags:expr) => {
         #[doc = concat!("`lua/", $name, ".lua`.")]
         pub static $ident: ScriptSpec = ScriptSpec {
             name: $name,
-            libs: $libs,
             args: $args,
             item: $item,
             tags: $tags,
             item_tags: $item_tags,
-            source: LazyLock::new(|| {
-                joined($libs, include_str!(concat!("../../lua/", $name, ".lua")), $name)
-            }),
+            file: LazyLock::new(|| text_of($name, include_str!(concat!("../../lua/", $name, ".lua")))),
+            source: LazyLock::new(|| joined(&$ident.file)),
             sha: LazyLock::new(|| redis::Script::new(&$ident.source).get_hash().to_owned()),
         };
     };
 }
 
-script!(REGISTER, "register", &["base"],
+script!(REGISTER, "register",
     args: &["format", "lease_ms", "retain_completed_ms", "retain_failed_ms", "retain_timed_out_ms", "retain_aborted_ms"],
     item: &[], tags: &["ok", "format", "wrongtype", "badargs"], item_tags: &[]);
-script!(ENQUEUE, "enqueue", FULL,
-    args: &["format"], item: &["id", "digest", "level", "when", "policy", "body"],
+script!(ENQUEUE, "enqueue",
+    args: &["format"], item: &["id", "level", "when", "fixed"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["created", "exists", "conflict", "corrupt"]);
-script!(CLAIM, "claim", FULL,
+script!(CLAIM, "claim",
     args: &["format", "incarnation", "worker", "number", "want", "max_bytes", "mode", "woken"],
     item: &[], tags: &["ok", "stale", "closed", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
-script!(HEARTBEAT, "heartbeat", FULL,
+script!(HEARTBEAT, "heartbeat",
     args: &["format", "incarnation"], item: &["id", "run"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["ok", "stop", "ended", "gone", "lost", "corrupt"]);
-script!(FINISH, "finish", FULL,
-    args: &["format", "incarnation"], item: &["id", "run", "outcome", "kind", "delay", "message", "data"],
+script!(FINISH, "finish",
+    args: &["format", "incarnation"], item: &["id", "run", "outcome", "data"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["ok", "repeat", "gone", "lost", "corrupt"]);
-script!(UPDATE, "update", LOOK,
+script!(UPDATE, "update",
     args: &["format", "incarnation", "kind"], item: &["id", "run", "number", "value", "text"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["ok", "gone", "lost", "corrupt"]);
-script!(ABORT, "abort", FULL,
+script!(ABORT, "abort",
     args: &["format"], item: &["id", "request", "grace", "by", "reason"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["ended", "requested", "already", "not_found", "corrupt"]);
-script!(SWEEP, "sweep", FULL,
+script!(SWEEP, "sweep",
     args: &["format", "limit"], item: &[],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
-script!(RETRY, "retry", FULL,
+script!(RETRY, "retry",
     args: &["format"], item: &["id", "rev"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["retried", "changed", "live", "not_found", "corrupt"]);
-script!(DELETE, "delete", FULL,
+script!(DELETE, "delete",
     args: &["format"], item: &["id", "rev"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["deleted", "changed", "live", "not_found", "corrupt"]);
-script!(CLEANUP, "cleanup", FULL,
+script!(CLEANUP, "cleanup",
     args: &["format", "limit"], item: &[],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
-script!(INSPECT, "inspect", LOOK,
+script!(INSPECT, "inspect",
     args: &["format"], item: &["id"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 
@@ -115,29 +118,59 @@ pub static ALL: [&ScriptSpec; 12] = [
 fn lib(name: &str) -> &'static str {
     match name {
         "base" => include_str!("../../lua/lib/base.lua"),
-        "record" => include_str!("../../lua/lib/record.lua"),
-        "policy" => include_str!("../../lua/lib/policy.lua"),
-        "lease" => include_str!("../../lua/lib/lease.lua"),
+        "types" => include_str!("../../lua/lib/types.lua"),
+        "plain" => include_str!("../../lua/lib/plain.lua"),
+        "known" => include_str!("../../lua/lib/known.lua"),
+        "fixed" => include_str!("../../lua/lib/fixed.lua"),
+        "moves" => include_str!("../../lua/lib/moves.lua"),
         "ledger" => include_str!("../../lua/lib/ledger.lua"),
+        "ended" => include_str!("../../lua/lib/ended.lua"),
+        "policy" => include_str!("../../lua/lib/policy.lua"),
+        "record" => include_str!("../../lua/lib/record.lua"),
+        "codec" => include_str!("../../lua/lib/codec.lua"),
+        "lease" => include_str!("../../lua/lib/lease.lua"),
         "place" => include_str!("../../lua/lib/place.lua"),
+        "promote" => include_str!("../../lua/lib/promote.lua"),
         "stop" => include_str!("../../lua/lib/stop.lua"),
         "pulse" => include_str!("../../lua/lib/pulse.lua"),
         "outcome" => include_str!("../../lua/lib/outcome.lua"),
-        "promote" => include_str!("../../lua/lib/promote.lua"),
         "reclaim" => include_str!("../../lua/lib/reclaim.lua"),
         "events" => include_str!("../../lua/lib/events.lua"),
+        "offer" => include_str!("../../lua/lib/offer.lua"),
+        "watch" => include_str!("../../lua/lib/watch.lua"),
+        "claim_rare" => include_str!("../../lua/lib/claim_rare.lua"),
+        "finish_rare" => include_str!("../../lua/lib/finish_rare.lua"),
+        "enqueue_rare" => include_str!("../../lua/lib/enqueue_rare.lua"),
         _ => "",
     }
 }
 
-fn joined(libs: &[&str], embedded: &str, name: &str) -> String {
+/// The parts that a line includes.
+fn included(line: &str) -> Option<impl Iterator<Item = &str>> {
+    line.trim_start().strip_prefix(INCLUDE).map(str::split_whitespace)
+}
+
+fn joined(file: &str) -> String {
     let mut text = String::new();
-    for part in libs {
-        text.push_str(&from_folder(&format!("lib/{part}")).unwrap_or_else(|| lib(part).to_owned()));
-        text.push('\n');
+    for line in file.lines() {
+        match included(line) {
+            Some(parts) => {
+                for part in parts {
+                    text.push_str(&text_of(&format!("lib/{part}"), lib(part)));
+                    text.push('\n');
+                }
+            }
+            None => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
     }
-    text.push_str(&from_folder(name).unwrap_or_else(|| embedded.to_owned()));
     text
+}
+
+fn text_of(name: &str, embedded: &str) -> String {
+    from_folder(name).unwrap_or_else(|| embedded.to_owned())
 }
 
 /// Test builds read scripts from the folder that `LEASEHOLD_LUA_DIR` names, so that mutants need no rebuild.
@@ -151,14 +184,15 @@ fn from_folder(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, lib};
+    use super::{ALL, INCLUDE, lib};
 
     #[test]
     fn every_library_is_embedded() {
         for script in ALL {
-            for name in script.libs {
+            for name in script.parts() {
                 assert!(!lib(name).is_empty(), "{name} of {}", script.name);
             }
+            assert!(!script.source().contains(INCLUDE), "{}", script.name);
         }
     }
 
@@ -174,8 +208,8 @@ mod tests {
     #[test]
     fn headers_say_what_rust_declares() {
         for script in ALL {
-            let source = script.source();
-            let own = &source[source.rfind(&format!("-- {}: ", script.name)).expect(script.name)..];
+            let own = script.file();
+            assert!(own.starts_with(&format!("-- {}: ", script.name)), "{}", script.name);
             for (label, declared) in [
                 ("ARGV", script.args),
                 ("ITEM", script.item),
@@ -193,8 +227,8 @@ mod tests {
     #[test]
     fn keys_and_arguments_are_named_before_they_are_used() {
         for script in ALL {
-            let source = script.source();
-            let own = &source[source.rfind(&format!("-- {}: ", script.name)).expect(script.name)..];
+            let own = script.file();
+            assert!(own.starts_with(&format!("-- {}: ", script.name)), "{}", script.name);
             let after = own.split("local refused").nth(1).expect(script.name);
             assert!(!after.contains("KEYS["), "{}.lua", script.name);
         }

@@ -13,10 +13,10 @@ local call, pcall_redis = redis.call, redis.pcall
 local now, micros, T, B, driven
 local retention = {}
 
-local RETENTION_FIELDS = { 'retain_completed', 'retain_failed', 'retain_timed_out', 'retain_aborted' }
-local TERMINAL = { completed = true, failed = true, timed_out = true, aborted = true }
+local MOST_WHOLE = 9007199254740992
+local ENDED = { 'completed', 'failed', 'timed_out', 'aborted' }
 local LEVELS = { 'urgent', 'again', 'high', 'normal', 'low' }
-local IS_LEVEL = { urgent = true, again = true, high = true, normal = true, low = true }
+local LEVEL_CODE = { urgent = 1, again = 2, high = 3, normal = 4, low = 5 }
 
 -- Big numbers as text: `..` keeps 14 digits only, a token has 16.
 local function int(n)
@@ -26,7 +26,7 @@ end
 -- A whole number of at least `least`, written in digits alone, or nil.
 local function whole(text, least)
   local n = type(text) == 'string' and string.find(text, '^%d+$') and tonumber(text)
-  return n and n >= (least or 0) and n < 9007199254740992 and n or nil
+  return n and n >= (least or 0) and n < MOST_WHOLE and n or nil
 end
 
 -- A duration in an argument, at most ten years, or nil.
@@ -52,7 +52,8 @@ local function open(format)
   if type(format) ~= 'string' or whole(format) ~= FORMAT then
     return { 'badargs', 'format' }
   end
-  local c = pcall_redis('HMGET', CONFIG, 'v', 'lease_ms', 'clock', unpack(RETENTION_FIELDS))
+  local c = pcall_redis('HMGET', CONFIG, 'v', 'lease_ms', 'clock', 'retain_completed', 'retain_failed',
+    'retain_timed_out', 'retain_aborted')
   if c.err then
     return { 'wrongtype', CONFIG }
   end
@@ -64,7 +65,10 @@ local function open(format)
   end
   read_clock(c[3])
   T = whole(c[2], 3)
-  retention = { completed = whole(c[4]), failed = whole(c[5]), timed_out = whole(c[6]), aborted = whole(c[7]) }
+  for i, state in ipairs(ENDED) do
+    local ms = tonumber(c[3 + i])
+    retention[state] = ms and ms >= 0 and ms < MOST_WHOLE and ms or nil
+  end
   if not (T and now and retention.completed and retention.failed and retention.timed_out and retention.aborted) then
     return { 'wrongtype', CONFIG }
   end
@@ -72,20 +76,17 @@ local function open(format)
   return nil
 end
 
-local SHARED_TYPES = { running = 'zset', scheduled = 'zset', gone = 'zset', wake = 'zset', events = 'stream',
-  totals = 'hash', pulse = 'hash', token = 'string', watch = 'string', ['done:completed'] = 'zset',
-  ['done:failed'] = 'zset', ['done:timed_out'] = 'zset', ['done:aborted'] = 'zset', ['ready:urgent'] = 'stream',
-  ['ready:again'] = 'stream', ['ready:high'] = 'stream', ['ready:normal'] = 'stream', ['ready:low'] = 'stream' }
+-- Redis rolls nothing back, so a key of the wrong type must be found before the first write. Most are read anyway: what
+-- such a key answers is kept here as the refusal to hand back.
+local misread
 
--- Redis rolls nothing back, so a key of the wrong type must be found before the first write.
-local function wrong_type(...)
-  for _, suffix in ipairs({ ... }) do
-    local found = call('TYPE', Q .. suffix).ok
-    if found ~= 'none' and found ~= SHARED_TYPES[suffix] then
-      return { 'wrongtype', Q .. suffix }
-    end
+local function read(command, suffix, ...)
+  local found = pcall_redis(command, Q .. suffix, ...)
+  if type(found) == 'table' and found.err then
+    misread = misread or { 'wrongtype', Q .. suffix }
+    return nil
   end
-  return nil
+  return found
 end
 
 -- The first write decides whether a full Redis refuses a script: this one is always allowed.

@@ -1,4 +1,8 @@
--- lease: the heartbeat key: the sign that a run is alive. The record says who owns a task.
+-- lease: the sign that a run is alive. The record says who owns a task.
+--
+-- The claim is the first lease: for T from `bg` on, the record itself says that the run is alive. The first heartbeat
+-- turns it into a key with a TTL. So work that ends before its first beat costs no key, and no task that runs is ever
+-- without a lease.
 
 local DRIVEN_PX = 86400000
 
@@ -15,8 +19,14 @@ local function lease(id, rec, ms)
   end
 end
 
--- Milliseconds left, 0 when this run holds no lease. Clamps what lies further ahead than any lease can.
-local function lease_left(id, rec)
+-- Milliseconds left of the claim's own lease. One that begins in the future (a clock stepped back) proves nothing.
+local function first_lease_left(rec)
+  local age = now - rec.bg
+  return age >= 0 and math.max(0, T - age) or 0
+end
+
+-- Milliseconds left of the key, 0 without one. Clamps what lies further ahead than any lease can.
+local function key_left(id, rec)
   local held = pcall_redis('GET', Q .. 'lease:' .. id)
   if type(held) ~= 'string' then
     return 0
@@ -39,4 +49,9 @@ local function lease_left(id, rec)
     return T
   end
   return math.max(left, 1)
+end
+
+-- Milliseconds left, 0 when this run holds no lease.
+local function lease_left(id, rec)
+  return math.max(key_left(id, rec), first_lease_left(rec))
 end

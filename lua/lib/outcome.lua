@@ -1,17 +1,19 @@
 -- outcome: how a run ends: the one place where results, failures, retries and reclaims are decided.
 -- Used by `finish` (the run says so), `sweep` (its owner is dead, or it is past a bound) and `abort`.
 
-local ERRORS_KEPT = 25
-local ERROR_BYTES, DETAIL_BYTES = 4096, 1024
+local ERRORS_KEPT, ERROR_BYTES, DETAIL_BYTES = 25, 4096, 1024
 local UNKNOWN_NAME_MS = 300000
 
 -- False in `sweep` and `abort`, which end runs that cannot say so: these are told `lost` if they come back.
 local said_by_run = true
 
--- Takes a run off a task: what it leaves behind is `rec.le`, for repeats of its finish and heartbeat.
-local function leave_run(id, rec, from, attempt, why)
-  rec.le = { rec.run, rec.inc, said_by_run and rec.st or 'lost' }
-  rec.run, rec.inc, rec.ml = nil, nil, nil
+-- Ends a run by `place`, which puts the task in its next state. What the run leaves behind, for repeats of its finish
+-- and heartbeat, is its name in the head of a task that ended by its own word, else `le`.
+local function leave_run(id, rec, why, place)
+  local from, attempt, run, inc = rec.st, rec.n, rec.run, rec.inc
+  place()
+  rec.ml = nil
+  rec.le = not (said_by_run and TERMINAL[rec.st]) and { run, inc, said_by_run and rec.st or 'lost' } or nil
   unindex('running', id)
   delete_key('lease:' .. id)
   event(id, from, rec.st, attempt, why)
@@ -20,7 +22,8 @@ end
 
 local function note_failure(id, rec, failure)
   local entry = cmsgpack.pack({ k = failure.kind, m = string.sub(failure.message or '', 1, ERROR_BYTES), n = rec.n,
-    w = rec.w, at = now, x = failure.detail and #failure.detail <= DETAIL_BYTES and failure.detail or nil })
+    w = rec.w ~= '' and rec.w or nil, at = now,
+    x = failure.detail and #failure.detail <= DETAIL_BYTES and failure.detail or nil })
   local errors = Q .. 'errors:' .. id
   local found = call('TYPE', errors).ok
   if found ~= 'list' and found ~= 'none' then
@@ -31,58 +34,55 @@ local function note_failure(id, rec, failure)
   rec.fk = failure.kind
 end
 
+local function end_as(id, rec, state, why)
+  leave_run(id, rec, why, function() place_ended(id, rec, state) end)
+end
+
 local function end_completed(id, rec, output)
-  local from = rec.st
   rec.fk = nil
   set_output(id, rec, output)
-  place_ended(id, rec, 'completed')
-  leave_run(id, rec, from, rec.n, '')
+  end_as(id, rec, 'completed', '')
 end
 
 local function end_aborted(id, rec, failure)
-  local from, cause = rec.st, rec.sp and rec.sp.c or 'drain'
   if failure then
     failure.kind = 'abort'
     note_failure(id, rec, failure)
     rec.fk = nil
   end
-  place_ended(id, rec, 'aborted')
-  leave_run(id, rec, from, rec.n, cause)
+  end_as(id, rec, 'aborted', rec.sp and rec.sp.c or 'drain')
 end
 
 -- Ends a run for good. `timed_out` for a bound that passed, else `failed`.
 local function end_failed(id, rec, failure)
-  local from = rec.st
-  local state = failure.kind == 'run_timeout' and 'timed_out' or 'failed'
   note_failure(id, rec, failure)
-  place_ended(id, rec, state)
-  leave_run(id, rec, from, rec.n, failure.kind)
+  end_as(id, rec, failure.kind == 'run_timeout' and 'timed_out' or 'failed', failure.kind)
 end
 
 -- The next attempt after `delay` ms, then at its own level; at `level` if at once.
 local function again_after(id, rec, delay, level, why)
-  local from, attempt = rec.st, rec.n
   rec.sp = nil
   if why ~= 'unknown_name' then
     rec.un = nil
   end
-  if delay > 0 then
-    place_scheduled(id, rec, now + delay)
-  else
-    place_queued(id, rec, level)
-  end
-  leave_run(id, rec, from, attempt, why)
+  leave_run(id, rec, why, function()
+    if delay > 0 then
+      place_scheduled(id, rec, now + delay)
+    else
+      place_queued(id, rec, level)
+    end
+  end)
 end
 
 -- A failure of the handler or of a bound: spends one of max_attempts.
 local function end_with_failure(id, rec, failure)
-  rec.f = (rec.f or 0) + 1
+  rec.f = rec.f + 1
   if failure.fatal or rec.f >= policy_of(rec)[1] then
     return end_failed(id, rec, failure)
   end
   note_failure(id, rec, failure)
   count('retried')
-  again_after(id, rec, failure.delay or backoff(id, rec), rec.lv or 'normal', failure.kind)
+  again_after(id, rec, failure.delay or backoff(id, rec), rec.lv, failure.kind)
 end
 
 -- Handed back by a stopping worker, at the front and at no cost. What must not start twice ends here.
@@ -101,7 +101,7 @@ local function end_unknown(id, rec, name)
     return end_failed(id, rec, { kind = 'rejected', message = 'no worker knows the task name ' .. name })
   end
   local delay = math.max(1000, math.min(30000, now - rec.un))
-  again_after(id, rec, delay, rec.lv or 'normal', 'unknown_name')
+  again_after(id, rec, delay, rec.lv, 'unknown_name')
 end
 
 -- The run was stopped: it says so, or nobody waits for it any longer. Where nobody can tell whether it has really

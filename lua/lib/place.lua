@@ -1,11 +1,12 @@
 -- place: puts a task where its state says it is. The caller has taken it out of its old place.
 
+local KEYS_OF_A_TASK = { 'task:', 'body:', 'lease:', 'result:', 'errors:', 'log:', 'note:', 'waiter:' }
+
 -- Queued: one entry at the tail of a ready stream. The record names the entry.
 local function place_queued(id, rec, level)
   local entry = call('XADD', Q .. 'ready:' .. level, '*', 'i', id)
   enter(rec, 'queued')
-  rec.e = level .. ':' .. entry
-  rec.d = nil
+  rec.run, rec.inc, rec.at = level .. ':' .. entry, '', 0
   ledger.wake = true
 end
 
@@ -16,7 +17,7 @@ local function place_scheduled(id, rec, due)
     ledger.wake = true
   end
   enter(rec, 'scheduled')
-  rec.d = due
+  rec.run, rec.inc, rec.at = '', '', due
   -- At once, not noted: a later item of this call compares with the earliest due time.
   call('ZADD', Q .. 'scheduled', int(due), id)
 end
@@ -26,8 +27,9 @@ local function discard(id, rec)
   for _, prefix in ipairs(KEYS_OF_A_TASK) do
     delete_key(prefix .. id)
   end
+  forget(id)
   ledger.gone[id] = true
-  if not rec.z or now - rec.z < GONE_MS then
+  if now - rec.at < GONE_MS then
     index('gone', now, id)
   end
   count('gone')
@@ -36,12 +38,12 @@ end
 -- Terminal: kept under its state, or discarded at once where the queue keeps nothing of that state.
 local function place_ended(id, rec, state)
   enter(rec, state)
-  rec.z = now
-  rec.e, rec.d = nil, nil
-  count(state)
-  if call('EXISTS', Q .. 'waiter:' .. id) == 1 then
-    publish('ended', id .. ' ' .. state)
+  rec.at = now
+  if rec.inc == '' then
+    -- It has not run since it was queued: the entry it waited under is no run.
+    rec.run = ''
   end
+  note_ended(id, state)
   if retention[state] == 0 then
     discard(id, rec)
   else

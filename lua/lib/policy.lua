@@ -3,9 +3,10 @@
 -- max_attempts, backoff base ms, backoff cap ms, backoff factor, max_reclaims, requeue (1) or fail (0) on a
 -- lost lease, run timeout ms (0 = none), stop grace ms. The same order as `Policy` in common/src/policy.rs.
 local DEFAULT_POLICY = { 5, 1000, 300000, 2, 3, 1, 86400000, 30000 }
+local policies = {}
 
--- Unpacks a policy argument: nil for the defaults, false when it cannot be read.
-local function valid_policy(packed)
+-- Unpacks a policy: false when it cannot be read.
+local function read_policy(packed)
   local ok, p = pcall(cmsgpack.unpack, packed)
   if not ok or type(p) ~= 'table' then
     return false
@@ -18,8 +19,21 @@ local function valid_policy(packed)
   return p[1] >= 1 and p
 end
 
+-- The policy in what never changes of a task: behind its digest a length and so many bytes, 0 for the defaults.
+local function policy_in(fixed)
+  local length = string.byte(fixed, POLICY_AT)
+  if length == 0 then
+    return DEFAULT_POLICY
+  end
+  local packed = string.sub(fixed, POLICY_AT + 1, POLICY_AT + (length or 0))
+  if policies[packed] == nil then
+    policies[packed] = read_policy(packed)
+  end
+  return policies[packed]
+end
+
 local function policy_of(rec)
-  return rec.p or DEFAULT_POLICY
+  return policy_in(rec.fixed)
 end
 
 -- Exponential, capped, saturating, with full jitter. Redis seeds math.random alike for every script
@@ -29,7 +43,7 @@ local function backoff(id, rec)
   if p[2] == 0 then
     return 0
   end
-  local ceiling = math.min(p[3], p[2] * math.pow(math.max(p[4], 1), math.min(rec.f - 1, 1000)))
+  local ceiling = math.min(p[3], MOST_MS, p[2] * math.pow(math.max(p[4], 1), math.min(rec.f - 1, 1000)))
   local seed = micros + rec.f
   for i = 1, #id do
     seed = (seed * 31 + string.byte(id, i)) % 2147483647

@@ -7,6 +7,7 @@ local LATER_MS = 1000
 local function promote(limit)
   local due = call('ZRANGE', Q .. 'scheduled', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
   local promoted = 0
+  prefetch(task_keys(due))
   for _, id in ipairs(due) do
     local rec = load(id)
     if rec == false then
@@ -14,9 +15,9 @@ local function promote(limit)
     else
       call('ZREM', Q .. 'scheduled', id)
       if rec and rec.st == 'scheduled' then
-        place_queued(id, rec, rec.lv or 'normal')
+        place_queued(id, rec, rec.lv)
         save(id, rec)
-        event(id, 'scheduled', 'queued', rec.n or 0, 'due')
+        event(id, 'scheduled', 'queued', rec.n, 'due')
         promoted = promoted + 1
       else
         event(id, 'scheduled', '', 0, 'dropped: no record is scheduled')

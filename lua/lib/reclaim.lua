@@ -2,7 +2,7 @@
 
 -- Has it lost as many workers as it may, at least one?
 local function on_last_chance(rec)
-  return (rec.c or 0) > 0 and rec.c >= policy_of(rec)[5]
+  return rec.c > 0 and rec.c >= policy_of(rec)[5]
 end
 
 -- The owner is dead: two looks found no lease. A bound that had passed, or an abort, decides instead.
@@ -12,9 +12,9 @@ local function reclaim(id, rec)
     local message = 'the run passed its bound and its worker was gone'
     return end_stopped(id, rec, { kind = 'lease_expired', cause = 'run_timeout', message = message })
   end
-  rec.c = (rec.c or 0) + 1
+  rec.c = rec.c + 1
   local p = policy_of(rec)
-  local message = 'the lease of worker ' .. tostring(rec.w) .. ' expired'
+  local message = 'the lease of worker ' .. rec.w .. ' expired'
   if p[6] == 0 then
     return end_failed(id, rec, { kind = 'lease_expired', message = message .. '; the task must not be started twice' })
   end

@@ -50,6 +50,7 @@ async fn populate(queue: &Queue) {
         message: "half".to_owned(),
     };
     queue.store.progress(&queue.name, &hand.inc, &[note]).await.unwrap();
+    queue.beat(&hand, &runs[6]).await;
     let stopped = Outcome::Stopped {
         cause: StopCause::RunTimeout,
         message: "late".to_owned(),
@@ -223,8 +224,8 @@ const SEEDS: &[Seed] = {
     ]
 };
 
-/// A record of format 2: `{"v": 2, "st": "queued"}`.
-const NEWER: &[u8] = b"\x82\xa1v\x02\xa2st\xa6queued";
+/// The beginning of a record of format 2.
+const NEWER: &[u8] = b"\xc1\x02\x02\x04";
 
 fn sow(queue: &Queue, command: &[&str]) {
     let mut words = redis::cmd(command[0]);

@@ -233,7 +233,7 @@ async fn a_marker_popped_in_vain_is_given_back() {
     queue.check().await;
 }
 
-/// The driven clock aside: a lease is a key with a TTL of T, and a heartbeat renews it.
+/// The driven clock aside: from the first heartbeat on a lease is a key with a TTL of T, and each one renews it.
 #[tokio::test]
 async fn leases_are_keys_that_expire_after_the_lease() {
     let queue = Queue::start().await;
@@ -241,6 +241,9 @@ async fn leases_are_keys_that_expire_after_the_lease() {
     queue.redis::<()>(&["HDEL", &queue.key("config"), "clock"]);
     let run = queue.running(&hand, task("t")).await;
     let key = queue.key("lease:t");
+    let there = |queue: &Queue| queue.redis::<bool>(&["EXISTS", &key]);
+    assert!(!there(&queue), "the claim itself is the first lease");
+    queue.beat(&hand, &run).await;
     assert_eq!(queue.redis::<String>(&["GET", &key]), format!("{} {}", run.run, hand.inc));
     let ttl = |queue: &Queue| queue.redis::<u64>(&["PTTL", &key]);
     assert!((T - 2000..=T).contains(&ttl(&queue)));
@@ -257,5 +260,35 @@ async fn leases_are_keys_that_expire_after_the_lease() {
         assert!((T - 2000..=T).contains(&ttl(&queue)), "{wrong}");
     }
     queue.finish(&hand, done(&run)).await;
+    assert!(!there(&queue), "it ends with the run");
     queue.check().await;
+}
+
+/// Large batches go into `Q:running` another way than small ones, and leave nothing of it behind.
+#[tokio::test]
+async fn the_running_index_names_tasks_and_nothing_else_after_batches_of_any_size() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    for sizes in [&[1, 7, 8, 9, 64, 1024][..], &[1024, 8, 1], &[9]] {
+        let mut running = Vec::new();
+        for (at, size) in sizes.iter().enumerate() {
+            let tasks: Vec<NewTask> = (0..*size).map(|n| task(&format!("t{at}-{n}"))).collect();
+            queue.enqueue(&tasks).await;
+            running.extend(queue.claim(&hand, *size).await);
+            let mut rows: Vec<String> = queue.redis(&["ZRANGE", &queue.key("running"), "0", "-1"]);
+            rows.sort();
+            let mut ids: Vec<String> = running.iter().map(|t| t.id.to_string()).collect();
+            ids.sort();
+            assert_eq!(rows, ids, "after {size} of {sizes:?}");
+        }
+        queue.check().await;
+        for runs in running.chunks(100) {
+            let ends: Vec<_> = runs.iter().map(done).collect();
+            queue.store.finish(&queue.name, &hand.inc, &ends).await.unwrap();
+        }
+        assert!(!queue.redis::<bool>(&["EXISTS", &queue.key("running")]));
+        let ended = queue.store.list(&queue.name, TaskState::Completed, None, 1).await.unwrap();
+        assert_eq!(ended.tasks.len(), 1);
+        queue.reset().await;
+    }
 }

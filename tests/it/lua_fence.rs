@@ -184,7 +184,7 @@ async fn every_script_called_by_a_run_looks_at_the_fence_of_each_item() {
     words.extend(all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str(), "1", "0.5", "half"]));
     assert_eq!(queue.script(&script::UPDATE, &words).items(), ["ok", "lost", "lost", "ok"]);
     let mut words = vec!["1", a.inc.as_str()];
-    words.extend(all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str(), "completed", "", "", "", "out"]));
+    words.extend(all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str(), "completed", "out"]));
     assert_eq!(queue.script(&script::FINISH, &words).items(), ["ok", "lost", "repeat", "ok"]);
     queue.check().await;
 }

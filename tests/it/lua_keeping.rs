@@ -1,14 +1,16 @@
 //! What is kept, and for how long: retention, logs, delays between attempts.
 
 use leasehold_common::policy::Backoff;
-use leasehold_common::record::FailureKind;
+use leasehold_common::record::{FailureDetail, FailureKind};
 use leasehold_common::script;
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
     AbortRequest, ClaimedTask, FinishAnswer, LogPiece, Outcome, OutputStream, QueueSettings, RetryAdvice,
     When,
 };
-use leasehold_tests::queue::{Hand, Queue, START, done, end, failed, id, ms, task, task_with};
+use leasehold_tests::queue::{
+    Hand, Queue, START, args, done, end, failed, fixed_with, id, ms, task, task_with,
+};
 
 const DAY: u64 = 24 * 3600 * 1000;
 
@@ -98,13 +100,22 @@ async fn r50_a_period_of_zero_discards_at_the_end_and_remembers_the_id_for_a_min
     queue.finish(&hand, failed(&run, RetryAdvice::After(ms(0)))).await;
     let run = queue.claim(&hand, 1).await.remove(0);
     assert_eq!(queue.finish(&hand, done(&run)).await, FinishAnswer::Accepted(TaskState::Completed));
-    let left: Vec<String> = queue.redis(&["KEYS", &queue.key("*:t")]);
-    assert!(left.is_empty(), "{left:?}");
-    assert!(queue.score("gone", "t").is_some());
+    // One that succeeds at once, with a body of its own, a lease, and a result of its own.
+    let run = queue.running(&hand, task_with("u", |t| t.body.payload = vec![1; 4000])).await;
+    queue.beat(&hand, &run).await;
+    let large = end(&run, Outcome::Completed(vec![1; 4000]));
+    assert_eq!(queue.finish(&hand, large).await, FinishAnswer::Accepted(TaskState::Completed));
+    let run = queue.running(&hand, task_with("v", |t| t.body.payload = vec![1; 4000])).await;
+    assert_eq!(queue.finish(&hand, done(&run)).await, FinishAnswer::Accepted(TaskState::Completed));
+    for name in ["t", "u", "v"] {
+        let left: Vec<String> = queue.redis(&["KEYS", &queue.key(&format!("*:{name}"))]);
+        assert!(left.is_empty(), "{left:?}");
+        assert!(queue.score("gone", name).is_some());
+    }
     queue.seed(&["q"]).await;
     queue.store.abort(&queue.name, &[AbortRequest::new(id("q"), "me", "why")]).await.unwrap();
     assert_eq!(queue.state("q").await, None);
-    assert_eq!((queue.total("gone"), queue.total("completed"), queue.total("aborted")), (2, 1, 1));
+    assert_eq!((queue.total("gone"), queue.total("completed"), queue.total("aborted")), (4, 3, 1));
     queue.check().await;
 }
 
@@ -201,8 +212,8 @@ async fn case_25_policies_of_hostile_numbers_give_finite_delays_or_are_refused()
     {
         let policy = rmp_serde::to_vec(&(9000.0, base, 9e15, factor, 1e15, 1.0, 9e15, 9e15)).unwrap();
         let name = format!("t{at}");
-        let mut words: Vec<Vec<u8>> = ["1", &name, "digest", "normal", ""].map(|w| w.into()).to_vec();
-        words.extend([policy, b"body".to_vec()]);
+        let mut words = args(&["1", &name, "normal", ""]);
+        words.push(fixed_with(&policy, b"body"));
         if queue.try_script(&script::ENQUEUE, &words).unwrap().tag() == "badargs" {
             continue;
         }
@@ -332,10 +343,13 @@ async fn texts_are_cut_to_their_limits() {
     queue.script(&script::ABORT, &["1", "t", "r", "", &long, &long]);
     let stop = queue.record("t").await.stop.unwrap();
     assert_eq!((stop.by.unwrap().len(), stop.reason.unwrap().len()), (256, 1024));
-    let words = ["1", hand.inc.as_str(), "t", run.run.as_str(), "failed", "error", "", &long, &long];
-    queue.script(&script::FINISH, &words);
+    let mut words = args(&["1", hand.inc.as_str(), "t", run.run.as_str(), "failed"]);
+    let said = serde_json::json!({"k": "error", "m": long, "x": {"exit_code": 1, "text": long}});
+    words.push(rmp_serde::to_vec(&said).unwrap());
+    queue.try_script(&script::FINISH, &words).unwrap();
     let detail = queue.store.detail(&queue.name, &run.id).await.unwrap().unwrap();
     assert_eq!((detail.record.state, detail.failures[0].message.len()), (TaskState::Aborted, 4096));
+    assert_eq!(detail.failures[0].detail, FailureDetail::default(), "a detail over its limit is left out");
     queue.check().await;
 }
 

@@ -7,7 +7,7 @@ use leasehold_common::store::{
     AbortRequest, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, FinishAnswer, KnownState, LogPiece,
     Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, RetryAnswer,
 };
-use leasehold_tests::queue::{Hand, Queue, T, done, end, failed, id, ms, task, task_with};
+use leasehold_tests::queue::{Hand, Queue, T, done, end, failed, fixed, id, ms, task, task_with};
 
 /// The same items twice in one call, and in two calls on a twin queue: the answers and the records are equal.
 #[tokio::test]
@@ -30,22 +30,20 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
             assert_eq!(together.items(), apart, "{} {item:?}", script.name);
         };
         let hand = Hand::new("w");
-        step(&script::ENQUEUE, &["1"], &["t", "digest", "high", "", "", "body"]);
-        step(&script::ENQUEUE, &["1"], &["q", "digest", "low", "", "", "body"]);
-        step(&script::ENQUEUE, &["1"], &["d", "digest", "low", "+5000", "", "body"]);
+        let body = fixed("body");
+        step(&script::ENQUEUE, &["1"], &["t", "high", "", &body]);
+        step(&script::ENQUEUE, &["1"], &["q", "low", "", &body]);
+        step(&script::ENQUEUE, &["1"], &["d", "low", "+5000", &body]);
+        step(&script::ENQUEUE, &["1"], &["big", "low", "", &fixed(&"x".repeat(2900))]);
         let request = hand.next(1);
         let run = once.claimed(&request).await.tasks.remove(0);
         let runs = [run.run.clone(), twice.claimed(&request).await.tasks.remove(0).run];
         // Stream ids differ between servers: give both the same run.
-        for (queue, run) in [(&once, &runs[0]), (&twice, &runs[1])] {
-            let key = queue.key("task:t");
-            let raw: Vec<u8> = queue.redis(&["GET", &key]);
-            let text = raw.windows(run.as_str().len()).position(|w| w == run.as_str().as_bytes()).unwrap();
-            let mut raw = raw;
-            raw[text + 5..text + run.as_str().len()].fill(b'7');
-            redis::cmd("SET").arg(&key).arg(raw).exec(&mut queue.server.connection()).unwrap();
+        let digits = runs[0].as_str().len() - 5;
+        for queue in [&once, &twice] {
+            queue.edit_record("t", &format!("r.run = 'high:' .. string.rep('7', {digits})"));
         }
-        let run = format!("high:{}", "7".repeat(runs[0].as_str().len() - 5));
+        let run = format!("high:{}", "7".repeat(digits));
         let inc = hand.inc.as_str();
         step(&script::HEARTBEAT, &["1", inc], &["t", &run]);
         step(&script::UPDATE, &["1", inc, "progress"], &["t", &run, "1", "0.5", "half"]);
@@ -53,7 +51,7 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
         step(&script::ABORT, &["1"], &["q", "r1", "", "me", ""]);
         step(&script::ABORT, &["1"], &["d", "r1", "", "me", ""]);
         step(&script::ABORT, &["1"], &["t", "r1", "", "me", ""]);
-        step(&script::FINISH, &["1", inc], &["t", &run, "completed", "", "", "", "out"]);
+        step(&script::FINISH, &["1", inc], &["t", &run, "completed", "out"]);
         step(&script::RETRY, &["1"], &["q", "2"]);
         step(&script::DELETE, &["1"], &["d", "2"]);
         step(&script::RETRY, &["1"], &["d", "2"]);
@@ -64,9 +62,48 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
             pairs
         };
         assert_eq!(totals(&once), totals(&twice));
+        // But for the entry that a queued task waits under, which is another on each server.
+        let all = "local s = x.sp or {}; return cmsgpack.pack({ r.st, r.lv, r.rev, r.n, r.f, r.c, r.en, r.at, r.bg, \
+                   r.st == 2 or r.run, r.inc, r.w, r.fixed, o, s.c or 0, s.at or 0, s.he or 0, s.rq or 0, x.rr or 0, \
+                   x.us or 0, x.lo or 0 })";
+        for name in ["t", "q", "d", "big"] {
+            let there = once.redis::<bool>(&["EXISTS", &once.key(&format!("task:{name}"))]);
+            assert_eq!(there, twice.state(name).await.is_some(), "{name}");
+            if there {
+                let left: [Vec<u8>; 2] = [&once, &twice].map(|queue| queue.of_record(name, all));
+                assert_eq!(left[0], left[1], "{name}");
+            }
+        }
         once.check().await;
         twice.check().await;
     }
+}
+
+/// What the second item of an id says is held against what the first one has made of it.
+#[tokio::test]
+async fn the_second_item_of_a_batch_meets_what_the_first_one_left() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let (one, other) = (fixed("one"), fixed("other"));
+    let words = ["1", "t", "low", "", &one, "t", "low", "+5", &other, "u", "low", "", &one];
+    assert_eq!(queue.script(&script::ENQUEUE, &words).items(), ["created", "conflict", "created"]);
+    let runs = queue.claim(&hand, 2).await;
+    let (inc, run) = (hand.inc.as_str(), runs[0].run.as_str());
+    let words = ["1", inc, "t", run, "released", "", "t", run, "completed", "late", "u", "x", "released", ""];
+    assert_eq!(queue.script(&script::FINISH, &words).items(), ["ok", "repeat", "lost"]);
+    assert_eq!(queue.state("t").await, Some(TaskState::Queued), "the first word holds");
+    let words = ["1", "t", "r1", "", "me", "", "t", "r2", "", "you", "", "t", "r1", "", "me", ""];
+    assert_eq!(queue.script(&script::ABORT, &words).items(), ["ended", "already", "ended"]);
+    let rev = queue.record("t").await.rev;
+    let (seen, next) = (rev.to_string(), (rev + 1).to_string());
+    assert_eq!(queue.script(&script::RETRY, &["1", "t", &seen, "t", &next]).items(), ["retried", "live"]);
+    queue.script(&script::ABORT, &["1", "t", "r3", "", "me", ""]);
+    let rev = (rev + 2).to_string();
+    let words = ["1", "t", &rev, "t", &rev, "t", "1"];
+    assert_eq!(queue.script(&script::DELETE, &words).items(), ["deleted", "deleted", "deleted"]);
+    assert_eq!(queue.script(&script::RETRY, &["1", "t", &rev]).items(), ["not_found"]);
+    assert_eq!((queue.total("gone"), queue.total("aborted"), queue.total("released")), (1, 2, 1));
+    queue.check().await;
 }
 
 #[tokio::test]

@@ -50,6 +50,74 @@ async fn r10_a_dead_owner_is_reclaimed_after_two_looks_a_beat_apart() {
     queue.check().await;
 }
 
+/// No key is needed for it: the record says when the claim was, and that is a lease of T.
+#[tokio::test]
+async fn a_claim_is_the_first_lease_and_lasts_as_long_as_any() {
+    for (begins, step) in [(T + 1000, 1000), (T + 1700, 500), (T + 1001, 1)] {
+        let queue = Queue::start().await;
+        let hand = Hand::new("w");
+        queue.sweep_for(begins).await;
+        queue.running(&hand, task("t")).await;
+        let begun = queue.now();
+        assert!(!queue.redis::<bool>(&["EXISTS", &queue.key("lease:t")]));
+        // Looked at all the time, and early too.
+        while queue.now() < begun + T - step.max(500) {
+            queue.advance(step.max(500));
+            queue.redis::<()>(&["ZADD", &queue.key("running"), "1", "t"]);
+            assert_eq!(queue.sweep().await.suspected, 0, "{} ms after the claim", queue.now() - begun);
+        }
+        queue.set_clock(begun + T - 1);
+        queue.redis::<()>(&["ZADD", &queue.key("running"), "1", "t"]);
+        assert_eq!(queue.sweep().await.suspected, 0, "its last millisecond");
+        assert_eq!(queue.score("running", "t"), Some((begun + T) as f64), "the next look is at its end");
+        queue.advance(1);
+        assert_eq!(queue.sweep().await.suspected, 1, "T after the claim");
+        queue.sweep_for(B - 1).await;
+        assert_eq!(queue.state("t").await, Some(TaskState::Running), "not before the second look");
+        queue.advance(1);
+        assert_eq!(queue.sweep().await.reclaimed, 1);
+        queue.check().await;
+    }
+}
+
+/// A claim that lies in the future says nothing of now. Beats say it, and who beats is never suspected for long.
+#[tokio::test]
+async fn case_36_after_a_step_back_the_claim_proves_nothing_and_beats_do() {
+    for back in [1, B, 3_600_000] {
+        let queue = Queue::start().await;
+        let (living, dead) = (Hand::new("living"), Hand::new("dead"));
+        queue.sweep_for(T + 1000).await;
+        let run = queue.running(&living, task("t")).await;
+        queue.running(&dead, task("u")).await;
+        queue.set_clock(queue.now() - back);
+        for name in ["t", "u"] {
+            queue.redis::<()>(&["ZADD", &queue.key("running"), "1", name]);
+        }
+        let swept = queue.sweep().await;
+        assert_eq!((swept.gap, swept.suspected), (true, 2), "{back}");
+        let stepped = queue.now();
+        let mut reclaimed = 0;
+        while queue.now() < stepped + 3 * T {
+            assert_eq!(queue.beat(&living, &run).await, BeatAnswer::Ok);
+            assert!(!queue.record("t").await.suspected, "{back}");
+            let swept = queue.sweep_for(1000).await;
+            if swept[0].reclaimed > 0 {
+                reclaimed = queue.now() - stepped;
+            }
+        }
+        // Watched for a whole T after the gap: from the step on, or from when the claim had lain in the past again.
+        assert!((T..=T + B + back.min(T) + 1000).contains(&reclaimed), "{back}: after {reclaimed}");
+        assert_eq!(queue.state("u").await, Some(TaskState::Queued), "{back}");
+        assert_eq!(
+            (queue.state("t").await, queue.total("reclaimed")),
+            (Some(TaskState::Running), 1),
+            "{back}"
+        );
+        queue.finish(&living, done(&run)).await;
+        queue.check().await;
+    }
+}
+
 #[tokio::test]
 async fn case_02_a_live_worker_takes_its_lost_lease_up_again() {
     let queue = Queue::start().await;

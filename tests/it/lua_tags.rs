@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_common::script::{self, ScriptSpec};
 use leasehold_common::store::{AbortRequest, RetryAdvice};
-use leasehold_tests::queue::{Answer, Hand, Queue, done, failed, id, task};
+use leasehold_tests::queue::{Answer, Hand, Queue, done, failed, fixed, id, task};
 
 /// What was seen of each script: tags and item tags.
 #[derive(Default)]
@@ -41,7 +41,8 @@ fn shared_key(script: &ScriptSpec) -> &'static str {
         "register" => "pulse",
         // It reads every other key by pcall, and tells of it.
         "inspect" => "config",
-        _ => "gone",
+        "update" => "gone",
+        _ => "events",
     }
 }
 
@@ -91,18 +92,17 @@ async fn items(queue: &Queue, seen: &mut Seen) {
     let (a, b) = (Hand::new("a"), Hand::new("b"));
     queue.redis::<()>(&["SET", &queue.key("task:bad"), "junk"]);
     for t in ["e1", "bad", "e1"] {
-        seen.call(queue, &script::ENQUEUE, &["1", t, "digest", "normal", "", "", "body"]);
+        seen.call(queue, &script::ENQUEUE, &["1", t, "normal", "", &fixed("body")]);
     }
-    seen.call(queue, &script::ENQUEUE, &["1", "e1", "other", "normal", "", "", "body"]);
+    seen.call(queue, &script::ENQUEUE, &["1", "e1", "normal", "", &fixed("other")]);
     let run = queue.claim(&a, 1).await.remove(0);
     let (inc, run_id) = (a.inc.as_str(), run.run.as_str());
     let beats = |task: &str, run: &str, inc: &str| queue.script(&script::HEARTBEAT, &["1", inc, task, run]);
     let tell = |task: &str, inc: &str| {
         queue.script(&script::UPDATE, &["1", inc, "progress", task, run_id, "1", "", "text"])
     };
-    let ends = |task: &str, inc: &str| {
-        queue.script(&script::FINISH, &["1", inc, task, run_id, "completed", "", "", "", "out"])
-    };
+    let ends =
+        |task: &str, inc: &str| queue.script(&script::FINISH, &["1", inc, task, run_id, "completed", "out"]);
     for (task, inc) in [("e1", inc), ("e1", b.inc.as_str()), ("bad", inc)] {
         seen.note(&script::HEARTBEAT, &beats(task, run_id, inc));
         seen.note(&script::UPDATE, &tell(task, inc));

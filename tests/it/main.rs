@@ -25,6 +25,7 @@ mod lua_docs;
 mod lua_fence;
 mod lua_junk;
 mod lua_keeping;
+mod lua_records;
 mod lua_repeat;
 mod lua_server;
 mod lua_sweep;

@@ -5,9 +5,11 @@
 
 mod check;
 mod raw;
+mod record;
 
 pub use check::{Move, breaches};
 pub use raw::{Answer, args};
+pub use record::{fixed, fixed_with};
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

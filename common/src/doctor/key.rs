@@ -78,6 +78,7 @@ mod tests {
             k.wake(),
             k.pulse(),
             k.totals(),
+            k.waited(),
             k.claim(&inc),
         ];
         of_queue.extend(LEVELS.map(|level| k.ready(level)));

@@ -7,10 +7,10 @@ use redis::Value;
 use super::finish::{Finish, FinishAnswer, finish_answers, finish_call};
 use super::reply::{Refusal, Reply};
 use super::{Store, unexpected};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::{BATCH_ITEMS, CLAIM_BYTES};
 use crate::name::{Incarnation, QueueName, RunId, TaskId, WorkerName};
-use crate::record::StopCause;
+use crate::record::{StopCause, TaskRecord};
 use crate::script;
 use crate::transport::ScriptCall;
 
@@ -113,24 +113,24 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
     Ok(ClaimAnswer::Claimed(Claimed { now_ms, lease, next_due, tasks, unreadable }))
 }
 
-/// What the script answers of each task.
-const CLAIMED_FIELDS: usize = 10;
+/// What the script answers of each task: id, record, and the body if it lies outside the record.
+const CLAIMED_FIELDS: usize = 3;
 
 fn claimed_task(reply: &mut Reply) -> Result<ClaimedTask> {
+    let id: TaskId = reply.parsed()?;
+    let record = TaskRecord::decode(&id, &reply.bytes()?)?;
+    let apart = reply.bytes()?;
+    let unclaimed = || Error::Protocol(format!("claim answered task {}, which does not run", record.id));
     Ok(ClaimedTask {
-        id: reply.parsed()?,
-        run: reply.parsed()?,
-        attempt: reply.number()?,
-        failures: reply.number()?,
-        reclaims: reply.number()?,
-        token: reply.number()?,
-        begun_ms: reply.number()?,
-        stop: {
-            let cause = reply.text()?;
-            let hard_end = reply.number()?;
-            if cause.is_empty() { None } else { Some((super::heartbeat::cause(&cause)?, hard_end)) }
-        },
-        body: reply.bytes()?,
+        run: record.run.clone().ok_or_else(unclaimed)?,
+        attempt: record.attempt,
+        failures: record.failures,
+        reclaims: record.reclaims,
+        token: record.token.ok_or_else(unclaimed)?,
+        begun_ms: record.started_ms.ok_or_else(unclaimed)?,
+        stop: record.stop.as_ref().map(|stop| (stop.cause, stop.hard_end_ms)),
+        body: record.body.unwrap_or(apart),
+        id: record.id,
     })
 }
 

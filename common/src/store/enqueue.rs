@@ -8,6 +8,7 @@ use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::limits::batches;
 use crate::name::{QueueName, TaskId};
+use crate::record;
 use crate::script;
 use crate::state::TaskState;
 use crate::time::{MAX_DURATION, as_ms};
@@ -68,22 +69,18 @@ pub enum Enqueued {
 /// A task in the form the script takes, encoded once.
 struct Encoded<'a> {
     id: &'a TaskId,
-    digest: [u8; 16],
     level: &'static str,
     when: String,
-    policy: Vec<u8>,
-    body: Vec<u8>,
+    fixed: Vec<u8>,
 }
 
 impl<'a> Encoded<'a> {
     fn new(task: &'a NewTask) -> Result<Self> {
         Ok(Self {
             id: &task.id,
-            digest: task.body.digest(),
             level: task.body.priority.as_str(),
             when: task.when.to_arg()?,
-            policy: task.body.policy.to_arg()?,
-            body: task.body.encode()?,
+            fixed: record::fixed(&task.body)?,
         })
     }
 }
@@ -120,7 +117,7 @@ impl Store {
     pub async fn enqueue(&self, queue: &QueueName, tasks: &[NewTask]) -> Result<Vec<Enqueued>> {
         let encoded = tasks.iter().map(Encoded::new).collect::<Result<Vec<_>>>()?;
         let mut answers = Vec::with_capacity(tasks.len());
-        for batch in batches(&encoded, |e| e.body.len() + 200) {
+        for batch in batches(&encoded, |e| e.fixed.len() + 200) {
             answers.extend(self.enqueue_batch(queue, batch).await?);
         }
         Ok(answers)
@@ -130,11 +127,9 @@ impl Store {
         let mut call = ScriptCall::new(&script::ENQUEUE, &self.keys(queue));
         for e in batch {
             call.push(e.id.as_str());
-            call.push(&e.digest[..]);
             call.push(e.level);
             call.push(e.when.as_str());
-            call.push(&e.policy[..]);
-            call.push(&e.body[..]);
+            call.push(&e.fixed[..]);
         }
         let mut reply = self.ok(queue, call).await?;
         reply.number()?;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::Store;
 use super::reply::Reply;
 use crate::error::Result;
@@ -98,38 +100,58 @@ impl Finish {
     }
 
     fn push_to(&self, call: &mut ScriptCall) {
-        let detail = |d: &FailureDetail| {
-            if *d == FailureDetail::default() {
-                Vec::new()
-            } else {
-                rmp_serde::to_vec_named(d).unwrap_or_default()
-            }
-        };
-        let (outcome, kind, delay, message, data) = match &self.outcome {
-            Outcome::Completed(output) => ("completed", "", String::new(), "", output.clone()),
-            Outcome::Failed { kind, message, retry, detail: d } => {
+        let (outcome, data) = match &self.outcome {
+            Outcome::Completed(output) => ("completed", output.clone()),
+            Outcome::Failed { kind, message, retry, detail } => {
                 let delay = match retry {
                     RetryAdvice::Policy => String::new(),
                     RetryAdvice::Fatal => "fatal".to_owned(),
                     RetryAdvice::After(delay) => as_ms(*delay).to_string(),
                 };
-                ("failed", kind.as_str(), delay, message.as_str(), detail(d))
+                ("failed", Data { k: kind.as_str(), d: delay, m: message, x: said(detail) }.pack())
             }
-            Outcome::Stopped { cause, message, detail: d } => {
-                ("stopped", cause.as_str(), String::new(), message.as_str(), detail(d))
+            Outcome::Stopped { cause, message, detail } => {
+                ("stopped", Data { k: cause.as_str(), m: message, x: said(detail), ..Data::default() }.pack())
             }
-            Outcome::Snoozed(delay) => ("snoozed", "", as_ms(*delay).to_string(), "", Vec::new()),
-            Outcome::Released => ("released", "", String::new(), "", Vec::new()),
-            Outcome::Unknown { name } => ("unknown", "", String::new(), name.as_str(), Vec::new()),
+            Outcome::Snoozed(delay) => {
+                ("snoozed", Data { d: as_ms(*delay).to_string(), ..Data::default() }.pack())
+            }
+            Outcome::Released => ("released", Vec::new()),
+            Outcome::Unknown { name } => ("unknown", Data { m: name, ..Data::default() }.pack()),
         };
         call.push(self.id.as_str());
         call.push(self.run.as_str());
         call.push(outcome);
-        call.push(kind);
-        call.push(delay);
-        call.push(message);
         call.push(data);
     }
+}
+
+/// What a run says of an end that is no result. Fields that say nothing are left out.
+#[derive(Serialize, Default)]
+struct Data<'a> {
+    /// Kind of the failure, or cause of the stop.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    k: &'a str,
+    /// Delay in ms, or `fatal`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    d: String,
+    /// Message, or the name that is unknown.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    m: &'a str,
+    /// Exit code or signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x: Option<&'a FailureDetail>,
+}
+
+impl Data<'_> {
+    fn pack(&self) -> Vec<u8> {
+        // Text and numbers always encode.
+        rmp_serde::to_vec_named(self).unwrap_or_default()
+    }
+}
+
+fn said(detail: &FailureDetail) -> Option<&FailureDetail> {
+    (*detail != FailureDetail::default()).then_some(detail)
 }
 
 pub(super) fn finish_call(

@@ -106,7 +106,7 @@ fn facts(mut list: Reply) -> Result<QueueFacts> {
 fn places(mut list: Reply) -> Result<Places> {
     let id: TaskId = list.parsed()?;
     let raw = list.bytes()?;
-    let record = (!raw.is_empty()).then(|| TaskRecord::decode(id.clone(), &raw));
+    let record = (!raw.is_empty()).then(|| TaskRecord::decode(&id, &raw));
     let body_type = list.text()?;
     let lease = Some(list.shown()?).filter(|l| !l.is_empty());
     let lease_ms = list.signed()?;

@@ -74,9 +74,8 @@ impl Store {
         let mut pipeline = Pipeline::new();
         pipeline.cmd("MGET").arg(ids.iter().map(|id| keys.task(id)).collect::<Vec<_>>());
         let values: Vec<Option<Vec<u8>>> = get(first(self.commands(&pipeline).await?)?)?;
-        let decode = |(id, raw): (&TaskId, Option<Vec<u8>>)| {
-            raw.map(|r| TaskRecord::decode(id.clone(), &r)).transpose()
-        };
+        let decode =
+            |(id, raw): (&TaskId, Option<Vec<u8>>)| raw.map(|r| TaskRecord::decode(id, &r)).transpose();
         ids.iter().zip(values).map(decode).collect()
     }
 
@@ -103,12 +102,14 @@ impl Store {
         let mut values = self.commands(&pipeline).await?.into_iter();
         let mut next = || values.next().unwrap_or(Value::Nil);
         let Some(raw) = get::<Option<Vec<u8>>>(next())? else { return Ok(None) };
-        let record = TaskRecord::decode(id.clone(), &raw)?;
+        let record = TaskRecord::decode(id, &raw)?;
         let (body, output): (Option<Vec<u8>>, Option<Vec<u8>>) = (get(next())?, get(next())?);
         let note: Option<Vec<u8>> = get(next())?;
         let failures: Vec<Vec<u8>> = get(next())?;
         let body = record.body.clone().or(body).and_then(|b| Body::decode(&b).ok());
-        let output = record.output.clone().or(output).filter(|_| record.state == TaskState::Completed);
+        // One of no bytes lies nowhere.
+        let output = (record.state == TaskState::Completed)
+            .then(|| record.output.clone().or(output).unwrap_or_default());
         Ok(Some(TaskDetail {
             body,
             output,
@@ -248,6 +249,9 @@ impl Store {
     pub async fn await_end(&self, queue: &QueueName, ids: &[TaskId], ms: u64) -> Result<()> {
         let keys = self.keys(queue);
         let mut pipeline = Pipeline::new();
+        // Before the waiters: a script that ends a task looks for these only where somebody waits at all.
+        pipeline.cmd("SET").arg(keys.waited()).arg(1).arg("NX").arg("PX").arg(ms.max(1));
+        pipeline.cmd("PEXPIRE").arg(keys.waited()).arg(ms.max(1)).arg("GT");
         for id in ids {
             pipeline.cmd("SET").arg(keys.waiter(id)).arg(1).arg("PX").arg(ms.max(1));
         }

@@ -10,8 +10,12 @@ use serde::Deserialize;
 
 use super::Queue;
 
-/// One row of `Q:events`: a transition, a mark (`from` and `to` are the same) or a removal (`to` is empty).
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// A row of `Q:events`: tasks of which the same is told.
+#[derive(Deserialize)]
+struct Row(String, String, f64, #[serde(with = "serde_bytes")] Vec<u8>, String);
+
+/// A transition, a mark (`from` and `to` are the same) or a removal (`to` is empty).
+#[derive(Debug, Clone, PartialEq)]
 pub struct Move {
     /// The task.
     pub id: String,
@@ -22,7 +26,6 @@ pub struct Move {
     /// The attempt.
     pub attempt: f64,
     /// Why, or by whom.
-    #[serde(with = "serde_bytes")]
     pub why: Vec<u8>,
 }
 
@@ -31,7 +34,9 @@ impl Queue {
     pub fn events(&self) -> Vec<Vec<Move>> {
         let entries: Vec<(String, Vec<Vec<u8>>)> = self.redis(&["XRANGE", &self.key("events"), "-", "+"]);
         let packed = entries.iter().map(|(_, fields)| &fields[5]);
-        packed.map(|bytes| rmp_serde::from_slice(bytes).expect("events can be read")).collect()
+        let read =
+            |bytes: &Vec<u8>| -> Vec<Row> { rmp_serde::from_slice(bytes).expect("events can be read") };
+        packed.map(|bytes| read(bytes).into_iter().flat_map(moves_of).collect()).collect()
     }
 
     /// The events of one task, as `from>to`.
@@ -39,6 +44,12 @@ impl Queue {
         let all = self.events().into_iter().flatten().filter(|m| m.id == task);
         all.map(|m| format!("{}>{}", m.from, m.to)).collect()
     }
+}
+
+fn moves_of(Row(from, to, attempt, why, ids): Row) -> Vec<Move> {
+    let one =
+        |id: &str| Move { id: id.to_owned(), from: from.clone(), to: to.clone(), attempt, why: why.clone() };
+    ids.split('\n').map(one).collect()
 }
 
 /// What is wrong with a queue; empty when nothing is.

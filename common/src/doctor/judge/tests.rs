@@ -1,8 +1,9 @@
 //! A sound task in every state, and each way in which one is not.
 
-use serde_json::{Map, Value, json};
-
 use super::*;
+use crate::name::{Incarnation, RunId};
+use crate::policy::{Policy, Priority};
+use crate::record::{Stop, StopCause};
 
 const NOW: i64 = 1_000_000_000;
 
@@ -10,26 +11,44 @@ fn moment() -> Moment {
     Moment { now: NOW, lease: 15_000, swept_ago: Some(100), sweeping: true, watch: 500_000 }
 }
 
-/// A record as a script packs it: the fields of `base`, changed and added to by `more`; null removes.
-fn record(state: TaskState, more: &Value) -> TaskRecord {
-    let mut fields = Map::new();
-    fields.extend([("v".into(), json!(1)), ("st".into(), json!(state)), ("b".into(), json!("body"))]);
-    let own = match state {
-        TaskState::Queued => json!({"e": "normal:1-0"}),
-        TaskState::Scheduled => json!({"d": NOW + 1000}),
-        TaskState::Running => json!({"run": "normal:1-0", "inc": "inc1", "bg": NOW}),
-        TaskState::Aborting => {
-            let stop = json!({"c": "abort", "at": NOW, "g": 1000, "he": NOW + 21_000});
-            json!({"run": "normal:1-0", "inc": "inc1", "bg": NOW, "sp": stop})
-        }
-        _ => json!({"z": NOW}),
-    };
-    for part in [&own, more] {
-        fields.extend(part.as_object().unwrap().clone());
+fn at(ms: i64) -> u64 {
+    u64::try_from(ms).unwrap()
+}
+
+fn stop(cause: StopCause, hard_end: i64) -> Stop {
+    let hard_end_ms = at(hard_end);
+    Stop { cause, at_ms: at(NOW), grace_ms: 1000, hard_end_ms, by: None, reason: None, earlier_cause: None }
+}
+
+/// A sound record in this state.
+fn record(state: TaskState) -> TaskRecord {
+    let runs = state.has_run();
+    TaskRecord {
+        id: TaskId::new("t").unwrap(),
+        state,
+        rev: 1,
+        attempt: u64::from(runs),
+        failures: 0,
+        reclaims: 0,
+        priority: Priority::Normal,
+        policy: Policy::default(),
+        entry: (state == TaskState::Queued).then(|| "normal:1-0".to_owned()),
+        run: runs.then(|| RunId::new("normal:1-0").unwrap()),
+        incarnation: runs.then(|| Incarnation::new("inc1").unwrap()),
+        worker: None,
+        token: None,
+        enqueued_ms: at(NOW),
+        due_ms: (state == TaskState::Scheduled).then(|| at(NOW + 1000)),
+        started_ms: runs.then(|| at(NOW)),
+        ended_ms: state.is_terminal().then(|| at(NOW)),
+        stop: (state == TaskState::Aborting).then(|| stop(StopCause::Abort, NOW + 21_000)),
+        failure_kind: None,
+        progress: None,
+        suspected: false,
+        missed_at: None,
+        body: Some(b"body".to_vec()),
+        output: None,
     }
-    fields.retain(|_, value| !value.is_null());
-    let bytes = rmp_serde::to_vec(&Value::Object(fields)).unwrap();
-    TaskRecord::decode(TaskId::new("t").unwrap(), &bytes).unwrap()
 }
 
 fn nowhere() -> Places {
@@ -48,11 +67,14 @@ fn nowhere() -> Places {
 }
 
 fn sound(state: TaskState) -> Places {
-    with(state, &json!({}))
+    with(state, |_| {})
 }
 
-fn with(state: TaskState, more: &Value) -> Places {
-    let mut places = Places { record: Some(Ok(record(state, more))), ..nowhere() };
+/// A record changed by `change`, in the places of a sound one.
+fn with(state: TaskState, change: impl FnOnce(&mut TaskRecord)) -> Places {
+    let mut record = record(state);
+    change(&mut record);
+    let mut places = Places { record: Some(Ok(record)), ..nowhere() };
     match state {
         TaskState::Scheduled => places.scheduled = Some((NOW + 1000) as f64),
         TaskState::Queued => places.entry = true,
@@ -132,11 +154,12 @@ fn no_state_has_anothers_place() {
 
 #[test]
 fn a_body_lies_in_one_place() {
-    let apart = |state, more| Places { body_type: "string".to_owned(), ..with(state, &more) };
-    assert_eq!(codes(&apart(TaskState::Queued, json!({"b": null}))), [""; 0]);
-    assert_eq!(codes(&apart(TaskState::Queued, json!({}))), ["body-twice"]);
-    assert_eq!(codes(&with(TaskState::Queued, &json!({"b": null}))), ["body-missing"]);
-    assert_eq!(codes(&with(TaskState::Failed, &json!({"b": null}))), [""; 0], "it ended for that");
+    let none = |r: &mut TaskRecord| r.body = None;
+    let apart = |places: Places| Places { body_type: "string".to_owned(), ..places };
+    assert_eq!(codes(&apart(with(TaskState::Queued, none))), [""; 0]);
+    assert_eq!(codes(&apart(sound(TaskState::Queued))), ["body-twice"]);
+    assert_eq!(codes(&with(TaskState::Queued, none)), ["body-missing"]);
+    assert_eq!(codes(&with(TaskState::Failed, none)), [""; 0], "it ended for that");
 }
 
 #[test]
@@ -151,7 +174,7 @@ fn a_lease_names_its_records_fence() {
         (leased(TaskState::Completed, "normal:1-0 inc1"), Some("lease-of-no-run")),
         (Places { lease: None, lease_ms: -2, ..sound(TaskState::Running) }, None),
         (Places { lease_ms: 20_001, ..sound(TaskState::Running) }, Some("lease-too-long")),
-        (with(TaskState::Running, &json!({"inc": null})), Some("fence-missing")),
+        (with(TaskState::Running, |r| r.incarnation = None), Some("fence-missing")),
     ] {
         assert_eq!(codes(&places).first().copied(), code, "{places:?}");
     }
@@ -159,20 +182,18 @@ fn a_lease_names_its_records_fence() {
 
 #[test]
 fn nothing_is_late_while_a_reaper_sweeps_and_without_one_it_warns() {
-    let stop = json!({"sp": {"c": "run_timeout", "at": 1, "g": 1, "he": NOW - SLACK_MS - 1}});
-    let missing = |since: i64| Places {
-        lease: None,
-        lease_ms: -2,
-        ..with(TaskState::Running, &json!({"ml": 500_000 - since}))
-    };
+    let bound = stop(StopCause::RunTimeout, NOW - SLACK_MS - 1);
+    let suspected =
+        |since: i64| with(TaskState::Running, |r| (r.suspected, r.missed_at) = (true, Some(500_000 - since)));
+    let missing = |since: i64| Places { lease: None, lease_ms: -2, ..suspected(since) };
     let late = (NOW - SLACK_MS - 1) as f64;
     let overdue = Places { running: Some(late), ..sound(TaskState::Running) };
-    let due = json!({"d": NOW - SLACK_MS - 1});
+    let overtime = with(TaskState::Scheduled, |r| r.due_ms = Some(at(NOW - SLACK_MS - 1)));
     for (places, code) in [
-        (with(TaskState::Running, &stop), "hard-end-passed"),
+        (with(TaskState::Running, |r| r.stop = Some(bound)), "hard-end-passed"),
         (missing(20_001), "owner-dead"),
         (overdue, "look-overdue"),
-        (Places { scheduled: Some(late), ..with(TaskState::Scheduled, &due) }, "due-not-promoted"),
+        (Places { scheduled: Some(late), ..overtime }, "due-not-promoted"),
     ] {
         for (sweeping, severity) in [(true, Severity::Breach), (false, Severity::Warning)] {
             let found = task(&Moment { sweeping, ..moment() }, &places);
@@ -181,8 +202,7 @@ fn nothing_is_late_while_a_reaper_sweeps_and_without_one_it_warns() {
         }
     }
     assert_eq!(codes(&missing(19_999)), [""; 0], "still being looked at");
-    let suspected = with(TaskState::Running, &json!({"ml": 1}));
-    assert_eq!(codes(&suspected), [""; 0], "its lease is back: the next beat clears the mark");
+    assert_eq!(codes(&suspected(499_999)), [""; 0], "its lease is back: the next beat clears the mark");
 }
 
 #[test]

@@ -1,13 +1,16 @@
-//! A task's record as the scripts keep it: a MessagePack map with short names, decoded here and nowhere else.
+//! A task's record: its state at one moment, decoded from what the scripts keep.
+
+mod wire;
 
 use serde::{Deserialize, Serialize};
 
-use crate::FORMAT;
 use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::name::{Incarnation, RunId, TaskId, WorkerName};
-use crate::policy::{self, Policy, Priority};
+use crate::policy::{Policy, Priority};
 use crate::state::TaskState;
+
+pub(crate) use wire::fixed;
 
 /// Why a task failed, timed out, or last lost a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -163,63 +166,6 @@ fn whole<'de, D: serde::Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
     Ok(f64::deserialize(d)? as u64)
 }
 
-fn whole_opt<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
-    Ok(Option::<f64>::deserialize(d)?.map(|n| n as u64))
-}
-
-#[derive(Deserialize)]
-struct Stored {
-    v: u32,
-    st: TaskState,
-    #[serde(default, deserialize_with = "whole")]
-    rev: u64,
-    #[serde(default, deserialize_with = "whole")]
-    n: u64,
-    #[serde(default, deserialize_with = "whole")]
-    f: u64,
-    #[serde(default, deserialize_with = "whole")]
-    c: u64,
-    #[serde(default)]
-    lv: Option<Priority>,
-    #[serde(default)]
-    e: Option<String>,
-    #[serde(default)]
-    run: Option<RunId>,
-    #[serde(default)]
-    inc: Option<Incarnation>,
-    #[serde(default)]
-    w: Option<String>,
-    #[serde(default)]
-    t: Option<String>,
-    #[serde(default, deserialize_with = "whole")]
-    en: u64,
-    #[serde(default, deserialize_with = "whole_opt")]
-    d: Option<u64>,
-    #[serde(default, deserialize_with = "whole_opt")]
-    bg: Option<u64>,
-    #[serde(default, deserialize_with = "whole_opt")]
-    z: Option<u64>,
-    #[serde(default)]
-    p: Option<PolicyField>,
-    #[serde(default)]
-    sp: Option<Stop>,
-    #[serde(default)]
-    fk: Option<FailureKind>,
-    #[serde(default)]
-    le: Option<(RunId, Incarnation, String)>,
-    #[serde(default)]
-    pg: Option<f64>,
-    #[serde(default)]
-    ml: Option<f64>,
-    #[serde(default, with = "serde_bytes")]
-    b: Option<Vec<u8>>,
-    #[serde(default, with = "serde_bytes")]
-    o: Option<Vec<u8>>,
-}
-
-#[derive(Deserialize)]
-struct PolicyField(#[serde(deserialize_with = "policy::from_record")] Policy);
-
 /// The state of one task at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskRecord {
@@ -278,39 +224,8 @@ impl TaskRecord {
     ///
     /// # Errors
     /// [`Error::NewerFormat`], or [`Error::Protocol`] for junk.
-    pub(crate) fn decode(id: TaskId, bytes: &[u8]) -> Result<Self> {
-        let s: Stored = rmp_serde::from_slice(bytes)
-            .map_err(|e| Error::Protocol(format!("the record of task {id} cannot be read: {e}")))?;
-        if s.v > FORMAT {
-            return Err(Error::NewerFormat { what: format!("task {id}"), found: s.v, known: FORMAT });
-        }
-        let last_run = s.le.map(|(run, _, _)| run);
-        Ok(Self {
-            id,
-            state: s.st,
-            rev: s.rev,
-            attempt: s.n,
-            failures: s.f,
-            reclaims: s.c,
-            priority: s.lv.unwrap_or_default(),
-            policy: s.p.map_or_else(Policy::default, |p| p.0),
-            entry: s.e,
-            run: s.run.or(last_run),
-            incarnation: s.inc,
-            worker: s.w.and_then(|w| WorkerName::new(w).ok()),
-            token: s.t.and_then(|t| t.parse().ok()),
-            enqueued_ms: s.en,
-            due_ms: s.d,
-            started_ms: s.bg,
-            ended_ms: s.z,
-            stop: s.sp,
-            failure_kind: s.fk,
-            progress: s.pg,
-            suspected: s.ml.is_some(),
-            missed_at: s.ml.map(|ms| ms as i64),
-            body: s.b,
-            output: s.o,
-        })
+    pub(crate) fn decode(id: &TaskId, bytes: &[u8]) -> Result<Self> {
+        wire::decode(id, bytes)
     }
 
     /// `failures + 1 / max_attempts` as people read it, never more than it may be.

@@ -1,0 +1,158 @@
+//! How a record lies in Redis: the layout that `lua/lib/codec.lua` packs. A head of fixed form, a MessagePack map of
+//! what is rare, what never changes, and the output.
+
+use serde::Deserialize;
+
+use super::{FailureKind, Stop, TaskRecord};
+use crate::FORMAT;
+use crate::body::Body;
+use crate::error::{Error, Result};
+use crate::keys::LEVELS;
+use crate::name::{Incarnation, RunId, TaskId, WorkerName};
+use crate::policy::{self, Policy};
+use crate::state::TaskState;
+
+/// What every record begins with: no MessagePack does.
+const MAGIC: u8 = 0xc1;
+/// Of name, payload and spec; what never changes of a task begins with it.
+const DIGEST_BYTES: usize = 16;
+/// The states by their codes, from 1.
+const STATES: [TaskState; 8] = [
+    TaskState::Scheduled,
+    TaskState::Queued,
+    TaskState::Running,
+    TaskState::Aborting,
+    TaskState::Completed,
+    TaskState::Failed,
+    TaskState::TimedOut,
+    TaskState::Aborted,
+];
+
+/// What never changes of a task, as `enqueue` takes it and the record keeps it: digest, policy, body.
+pub(crate) fn fixed(body: &Body) -> Result<Vec<u8>> {
+    let policy = body.policy.to_arg()?;
+    let length = u8::try_from(policy.len()).map_err(|_| Error::invalid("policy", "is over 255 bytes"))?;
+    let mut fixed = Vec::with_capacity(DIGEST_BYTES + 3 + policy.len() + body.payload.len() + 64);
+    fixed.extend_from_slice(&[0, 0]);
+    fixed.extend_from_slice(&body.digest());
+    fixed.push(length);
+    fixed.extend_from_slice(&policy);
+    body.encode_into(&mut fixed)?;
+    // One that is longer does not lie in the record: the script takes its body out and writes the length.
+    if let Ok(length) = u16::try_from(fixed.len() - 2) {
+        fixed[..2].copy_from_slice(&length.to_be_bytes());
+    }
+    Ok(fixed)
+}
+
+/// The fields that few tasks have.
+#[derive(Deserialize, Default)]
+struct Rare {
+    #[serde(default)]
+    sp: Option<Stop>,
+    #[serde(default)]
+    fk: Option<FailureKind>,
+    #[serde(default)]
+    le: Option<(RunId, Incarnation, String)>,
+    #[serde(default)]
+    pg: Option<f64>,
+    #[serde(default)]
+    ml: Option<f64>,
+}
+
+/// Reads big-endian numbers and counted bytes from the front.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self, width: usize) -> Option<u64> {
+        Some(self.bytes(width)?.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+    }
+
+    /// Bytes behind their count, which has this width.
+    fn counted(&mut self, width: usize) -> Option<&'a [u8]> {
+        let count = usize::try_from(self.number(width)?).ok()?;
+        self.bytes(count)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.counted(1)?).ok()
+    }
+}
+
+fn unless_zero(n: u64) -> Option<u64> {
+    (n > 0).then_some(n)
+}
+
+/// Reads a record.
+pub(super) fn decode(id: &TaskId, bytes: &[u8]) -> Result<TaskRecord> {
+    if let [MAGIC, found, ..] = bytes
+        && u32::from(*found) > FORMAT
+    {
+        return Err(Error::NewerFormat { what: format!("task {id}"), found: (*found).into(), known: FORMAT });
+    }
+    read(id, bytes).ok_or_else(|| Error::Protocol(format!("the record of task {id} cannot be read")))
+}
+
+fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
+    let mut r = Reader(bytes);
+    if r.number(1)? != u64::from(MAGIC) || r.number(1)? != u64::from(FORMAT) {
+        return None;
+    }
+    let state = *STATES.get(usize::try_from(r.number(1)?).ok()?.checked_sub(1)?)?;
+    let (rev, at) = (r.number(4)?, r.number(6)?);
+    let level = *LEVELS.get(usize::try_from(r.number(1)?).ok()?.checked_sub(1)?)?;
+    let (attempt, failures, reclaims) = (r.number(4)?, r.number(4)?, r.number(4)?);
+    let (begun, token) = (r.number(6)?, r.number(8)?);
+    let (run, incarnation) = (r.text()?, r.text()?);
+    let rare = match r.counted(3)? {
+        [] => Rare::default(),
+        map => rmp_serde::from_slice(map).ok()?,
+    };
+    let (worker, enqueued_ms) = (r.text()?, r.number(6)?);
+    let (policy, body) = split_fixed(r.counted(2)?)?;
+    let runs = matches!(state, TaskState::Running | TaskState::Aborting);
+    let ran = runs || (state.is_terminal() && !incarnation.is_empty());
+    let last_run = rare.le.map(|(run, _, _)| run);
+    Some(TaskRecord {
+        id: id.clone(),
+        state,
+        rev,
+        attempt,
+        failures,
+        reclaims,
+        priority: level.parse().ok()?,
+        policy,
+        entry: (state == TaskState::Queued).then(|| run.to_owned()),
+        run: if ran { Some(RunId::new(run).ok()?) } else { last_run },
+        incarnation: if runs { Some(Incarnation::new(incarnation).ok()?) } else { None },
+        worker: WorkerName::new(worker).ok(),
+        token: unless_zero(token),
+        enqueued_ms,
+        due_ms: unless_zero(at).filter(|_| state == TaskState::Scheduled),
+        started_ms: unless_zero(begun),
+        ended_ms: unless_zero(at).filter(|_| state.is_terminal()),
+        stop: rare.sp,
+        failure_kind: rare.fk,
+        progress: rare.pg,
+        suspected: rare.ml.is_some(),
+        missed_at: rare.ml.map(|ms| ms as i64),
+        body: (!body.is_empty()).then(|| body.to_vec()),
+        output: (!r.0.is_empty()).then(|| r.0.to_vec()),
+    })
+}
+
+fn split_fixed(fixed: &[u8]) -> Option<(Policy, &[u8])> {
+    let mut r = Reader(fixed);
+    r.bytes(DIGEST_BYTES)?;
+    let policy = match r.counted(1)? {
+        [] => Policy::default(),
+        packed => policy::from_record(packed)?,
+    };
+    Some((policy, r.0))
+}

@@ -1,0 +1,78 @@
+-- claim_rare: what few claims need: tasks that are not plain, and claims that are repeated.
+
+-- Where an ended task would go. What lies there and is foreign keeps the entry that ends there where it is.
+local types_refused = wrong_type('done:failed', 'gone')
+
+-- Tasks on their last chance share no worker: else one that kills its worker each time ends its neighbours with it.
+local function has_last_chance_in_hand()
+  local rec = chance and type(chance[1]) == 'string' and load(chance[1])
+  return rec and owns(rec, chance[2], inc)
+end
+
+-- The body, if it lies in a key of its own; '' if it lies in the record; nil when it is missing.
+local function body_apart(id, rec)
+  return body_begins(rec.fixed) <= #rec.fixed and '' or body_of(id, rec)
+end
+
+-- The runs of the last answer that are still this incarnation's: it has claimed nothing since.
+local function repeat_last()
+  for id in string.gmatch(last.ids, '[^\n]+') do
+    local rec = load(id)
+    local apart = rec and owns(rec, rec.run, inc) and body_apart(id, rec)
+    if apart then
+      if rec.ml then
+        rec.ml = nil
+        save(id, rec)
+      end
+      lease(id, rec, T)
+      hand_out(id, rec.packed or encode(rec), apart)
+    end
+  end
+end
+
+local function start(id, rec, apart)
+  enter(rec, 'running')
+  rec.inc, rec.w, rec.n, rec.t, rec.bg = inc, worker, rec.n + 1, next_token(), now
+  if rec.us then
+    delete_key('note:' .. id)
+  end
+  rec.us, rec.lo, rec.pg = nil, nil, nil
+  save(id, rec)
+  local timeout = policy_of(rec)[7]
+  index('running', now + (timeout > 0 and math.min(T, timeout) or T), id)
+  event(id, 'queued', 'running', rec.n, worker)
+  hand_out(id, rec.packed, apart)
+end
+
+-- The task of an entry: starts it, or says why the entry goes. False: it stays, for a newer release or another worker.
+local function take(id, run)
+  local rec, newer = load(id)
+  if newer then
+    return false
+  end
+  if not rec or rec.st ~= 'queued' or rec.run ~= run then
+    event(id, 'queued', '', 0, 'dropped: no record is queued under this entry')
+    count('dropped')
+    return true
+  end
+  if on_last_chance(rec) then
+    if has_last_chance_in_hand() then
+      return false
+    end
+    chance = { id, run }
+  end
+  local apart = body_apart(id, rec)
+  if apart then
+    start(id, rec, apart)
+    return true
+  end
+  if types_refused then
+    return false
+  end
+  rec.w = worker
+  note_failure(id, rec, { kind = 'rejected', message = 'the body of the task is missing in Redis' })
+  place_ended(id, rec, 'failed')
+  event(id, 'queued', 'failed', rec.n, 'rejected')
+  settle(id, rec)
+  return true
+end

@@ -1,0 +1,19 @@
+-- offer: what may be wrong with a task that a client offers.
+
+local ID_BYTES, LATEST_MS = 64, 253402300799000
+
+-- What is wrong with an item, or nil.
+local function fault_of(id, level, when, fixed, policy_is_sound)
+  if not fixed then
+    return 'items come in groups of 4'
+  elseif id == '' or #id > ID_BYTES or string.find(id, '\n', 1, true) then
+    return 'id'
+  elseif not LEVEL_CODE[level] or level == 'again' then
+    return 'level'
+  elseif not sound_fixed(fixed) or (has_policy(fixed) and not policy_is_sound(fixed)) then
+    return 'fixed'
+  elseif when ~= '' then
+    local ms = whole(string.match(when, '^[+@](%d+)$'))
+    return not (ms and ms <= LATEST_MS) and 'when' or nil
+  end
+end
