@@ -14,6 +14,8 @@ use crate::spread::Spread;
 const PART: f64 = 0.8;
 /// Bytes that a queued task may take, to see whether all of them fit.
 const EACH: f64 = 1000.0;
+/// Turns of a round: they are short.
+const TURNS: usize = 2;
 /// How far the deep queue may fall behind.
 const BAR: f64 = 0.15;
 
@@ -77,8 +79,8 @@ pub(super) async fn measure(lab: &Lab<'_>) -> Result<Found> {
     let many = standing_raw(lab, "deep", deep - part).await?;
     raw_turn(&few.queue, part).await?;
     let mut raw: Pairs = Vec::new();
-    for round in 0..lab.plan.rounds {
-        lab.round("depth, raw", round);
+    lab.say("depth: raw turns");
+    for _ in 0..lab.plan.rounds * TURNS {
         let shallow = raw_turn(&few.queue, part).await?;
         raw.push((raw_turn(&many.queue, part).await?, shallow));
     }
@@ -90,8 +92,8 @@ pub(super) async fn measure(lab: &Lab<'_>) -> Result<Found> {
     let many = standing(lab, "deep", deep - part).await?;
     few.queue.drain_part(part).await?;
     let mut ours: Pairs = Vec::new();
-    for round in 0..lab.plan.rounds {
-        lab.round("depth, ours", round);
+    lab.say("depth: turns of ours");
+    for _ in 0..lab.plan.rounds * TURNS {
         let shallow = turn(&few.queue, part).await?;
         ours.push((turn(&many.queue, part).await?, shallow));
     }
