@@ -10,7 +10,7 @@
 -- DERIVED: Q:ready:<level> Q:task:<id> Q:body:<id> Q:lease:<id> Q:running Q:scheduled Q:token Q:claim:<incarnation>
 --   Q:watch Q:wake Q:done:failed Q:gone Q:totals Q:events
 -- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher), then per
---   task: id, record as it is now, body ('' where the record holds it)}
+--   task: id, record as it is now, and {body} if the record does not hold it}
 -- TAGS: ok stale closed unregistered format wrongtype badargs
 -- RELIES ON: one claim in flight per incarnation and queue; entries leave a ready stream from its head only
 -- REPEATABLE: yes; under the same number the runs of the last answer that still stand, each with a fresh lease
@@ -78,9 +78,8 @@ local handed, bytes, looks = {}, 0, 2048
 local chance = type(last.chance) == 'table' and last.chance or nil
 
 local function hand_out(id, packed, apart)
-  reply[#reply + 1] = id
-  reply[#reply + 1] = packed
-  reply[#reply + 1] = apart
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = id, packed, apart ~= '' and { apart } or nil
   handed[#handed + 1] = id
   bytes = bytes + #packed + #apart
 end
@@ -108,24 +107,26 @@ local function long_way()
   return opened
 end
 
-local heads, running = {}, rows_of('running')
+local running, begun = rows_of('running'), {}
 local plain_look = int(now + math.min(T, DEFAULT_TIMEOUT_MS))
 
-local function start_plain(id, key, run)
+local function start_plain(id, key, prefix, entry)
   local raw = known[key]
-  local started_as, attempt
+  local after, attempt
   if type(raw) == 'string' then
-    started_as, attempt = plain_start(heads, raw, run, math.max(token + 1, now * 1000))
+    after, attempt = plain_start(raw, prefix, entry, math.max(token + 1, now * 1000))
   end
-  if not started_as then
+  if not after then
     return false
   end
-  next_token()
-  put(key, started_as)
-  running[#running + 1] = plain_look
-  running[#running + 1] = id
-  event(id, 'queued', 'running', attempt, worker)
-  hand_out(id, started_as, '')
+  token = math.max(token + 1, now * 1000)
+  put(key, after)
+  local n = #running
+  running[n + 1], running[n + 2] = plain_look, id
+  local alike = begun[attempt] or {}
+  begun[attempt] = alike
+  alike[#alike + 1] = id
+  hand_out(id, after, '')
   return true
 end
 
@@ -145,13 +146,14 @@ local function take_from(level, most)
     keys[i] = TASK .. page[i][2][2]
   end
   prefetch(keys)
+  local prefix = level .. ':'
   for i, entry in ipairs(page) do
     if not has_room() then
       break
     end
     seen, looks, unseen[level] = entry[1], looks - 1, unseen[level] - 1
-    local id, run = entry[2][2], level .. ':' .. seen
-    if start_plain(id, keys[i], run) or long_way().take(id, run) then
+    local id = entry[2][2]
+    if start_plain(id, keys[i], prefix, seen) or long_way().take(id, prefix .. seen) then
       leaving[#leaving + 1] = seen
     else
       left_behind[level] = true
@@ -223,6 +225,9 @@ if next_due and next_due <= now then
 end
 take_all()
 if #handed > 0 then
+  for attempt, ids in pairs(begun) do
+    events_of(ids, 'queued', 'running', attempt, worker)
+  end
   count('started', #handed)
   call('SET', Q .. 'token', int(token))
 end

@@ -1,22 +1,23 @@
 -- enqueue: accepts new tasks: queued at once, or scheduled for later.
 --
 -- TRANSITIONS: (none) -> queued, scheduled
--- ARGV: format
--- ITEM: id level when fixed
+-- ARGV: format timing
+--   timing: now (no item has a `when`) or each
+-- ITEM: id level fixed when
 --   level: urgent, high, normal or low
---   when: '' at once, '+ms' from now, '@ms' at that time by Redis's clock
 --   fixed: what never changes: its length without these 2 bytes (any, if larger); digest of name, payload and spec
---     (headers apart, 16 bytes); length of the policy, 0 for the defaults, and the policy, a MessagePack array as
+--     (headers apart, 8 bytes); length of the policy, 0 for the defaults, and the policy, a MessagePack array as
 --     lib/policy.lua says; the body, opaque here
+--   when: '' at once, '+ms' from now, '@ms' at that time by Redis's clock
 -- DERIVED: Q:task:<id> Q:body:<id> Q:ready:<level> Q:scheduled Q:gone Q:totals Q:events Q:wake
--- RETURNS: {'ok', now_ms, then per item: tag, state}
+-- RETURNS: {'ok', now_ms, then per item: tag, state; or once for all where they are the same}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: created exists conflict corrupt
 -- RELIES ON: the first write being one that a full Redis denies, so that it fails whole
 -- REPEATABLE: yes; the same id and digest answers `exists` with the state as it is, `gone` after its removal
 
-local format = ARGV[1]
-local FIELDS, FIRST = 4, 2
+local format, timing = ARGV[1], ARGV[2]
+local FIRST, FIELDS = 3, timing == 'each' and 4 or 3
 
 -- INCLUDE base known moves ledger plain fixed offer
 
@@ -37,20 +38,20 @@ local function policy_is_sound(fixed)
   return long_way().policy_is_sound(fixed)
 end
 
-local junk, delayed
+local junk = timing ~= 'now' and timing ~= 'each' and 'timing' or nil
 local levels = {}
 for at = FIRST, #ARGV, FIELDS do
-  junk = junk or fault_of(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], policy_is_sound)
+  junk = junk or fault_of(ARGV[at], ARGV[at + 1], ARGV[at + 2], FIELDS == 4 and ARGV[at + 3] or '', policy_is_sound)
   levels[ARGV[at + 1] or ''] = true
-  delayed = delayed or ARGV[at + 2] ~= ''
 end
+junk = junk or ((#ARGV - FIRST + 1) % FIELDS ~= 0 and 'items are not whole' or nil)
 local refused = open(format) or (junk and { 'badargs', junk })
 local somebody_went
 if not refused then
   for level in pairs(levels) do
     read('XLEN', 'ready:' .. level)
   end
-  if delayed then
+  if timing == 'each' then
     read('ZCARD', 'scheduled')
   end
   read('HLEN', 'totals')
@@ -63,40 +64,28 @@ if refused then
   return refused
 end
 
-local function due_of(when)
-  local ms = tonumber(string.sub(when, 2))
-  return string.sub(when, 1, 1) == '+' and now + ms or ms
-end
+local heads, fresh, delayed = {}, {}, 0
 
-local heads, accepted = {}, 0
-
-local function accept(id, key, level, when, fixed)
-  local state, due = 'queued', when ~= '' and due_of(when) or 0
+local function accept(id, key, level, fixed, when)
+  local due = when and when ~= '' and due_of(when) or 0
   if due > now or #fixed > INLINE then
-    state = long_way().accept(id, level, fixed, due)
-  else
-    local entry = call('XADD', Q .. 'ready:' .. level, '*', 'i', id)
-    put(key, plain_new(heads, level, level .. ':' .. entry, fixed))
-    ledger.wake = true
+    delayed = delayed + 1
+    local state = long_way().accept(id, level, fixed, due)
+    event(id, '', state, 0)
+    return state
   end
-  event(id, '', state, 0)
-  accepted = accepted + 1
-  return 'created', state
+  put(key, plain_new(heads, level, call('XADD', Q .. 'ready:' .. level, '*', 'i', id), fixed))
+  fresh[#fresh + 1] = id
+  return 'queued'
 end
 
-local function answer(id, key, level, when, fixed)
-  if known[key] ~= ABSENT then
-    local rec = long_way().load(id)
-    if rec == false then
-      return 'corrupt', ''
-    elseif rec then
-      return digest_of(rec.fixed) == digest_of(fixed) and 'exists' or 'conflict', rec.st
-    end
+-- What is there already under an id.
+local function known_as(id, fixed)
+  local rec = long_way().load(id)
+  if rec == false then
+    return 'corrupt', ''
   end
-  if somebody_went and is_gone(id) then
-    return 'exists', 'gone'
-  end
-  return accept(id, key, level, when, fixed)
+  return digest_of(rec.fixed) == digest_of(fixed) and 'exists' or 'conflict', rec.st
 end
 
 -- Most often no task is known: one look for all.
@@ -104,15 +93,26 @@ local keys = task_keys(ARGV, FIRST, FIELDS)
 if not none_is_there(keys) then
   prefetch(keys)
 end
-local reply = { 'ok', now }
+local reply, tell = { 'ok', now }, teller()
 for i = 1, #keys do
   local at = FIRST + (i - 1) * FIELDS
-  local tag, state = answer(ARGV[at], keys[i], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
-  reply[2 * i + 1] = tag
-  reply[2 * i + 2] = state
+  local id, level, fixed = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local tag, state = 'created', nil
+  if known[keys[i]] ~= ABSENT and long_way().load(id) ~= nil then
+    tag, state = known_as(id, fixed)
+  elseif somebody_went and is_gone(id) then
+    tag, state = 'exists', 'gone'
+  else
+    state = accept(id, keys[i], level, fixed, FIELDS == 4 and ARGV[at + 3])
+  end
+  tell(reply, tag, state)
 end
-if accepted > 0 then
-  count('enqueued', accepted)
+if #fresh > 0 then
+  ledger.wake = true
+  events_of(fresh, '', 'queued', 0)
+end
+if #fresh + delayed > 0 then
+  count('enqueued', #fresh + delayed)
 end
 commit()
 return reply

@@ -9,7 +9,7 @@
 --     (exit code, signal); '' where there is nothing to say
 -- DERIVED: Q:task:<id> Q:result:<id> Q:errors:<id> Q:lease:<id> Q:running Q:scheduled Q:ready:<level>
 --   Q:done:<state> Q:gone Q:waiter:<id> Q:totals Q:events Q:wake
--- RETURNS: {'ok', now_ms, then per item: tag, state}
+-- RETURNS: {'ok', now_ms, then per item: tag, state; or once for all where they are the same}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ok repeat gone lost corrupt
 -- RELIES ON: lib/outcome.lua being the only place where a run's end is decided
@@ -35,35 +35,33 @@ local function long_way()
 end
 
 -- The usual end: a result, of a task of which nothing rare is known.
-local heads, now_text = {}, nil
-local running = leavers_of('running')
-local completed, kept = 0, {}
+local now_text, completed, rows, running, ended = nil, 0, {}, leavers_of('running'), {}
 
 local function finish_plain(id, key, run, output)
-  local raw = known[key]
-  local ended, attempt
+  local raw, after, attempt = known[key], nil, nil
   if type(raw) == 'string' then
-    ended, attempt = plain_end(heads, raw, run, output)
+    after, attempt = plain_end(raw, run, output)
   end
-  if not ended then
+  if not after then
     return false
   end
   if somebody_waits(id) then
     publish('ended', id .. ' completed')
   end
-  completed = completed + 1
-  running[#running + 1] = id
-  delete_key('lease:' .. id)
-  event(id, 'running', 'completed', attempt)
   if retention.completed == 0 then
     ledger.gone[id] = true
-    forget(id)
+    known[key] = ABSENT
     delete_key('task:' .. id)
   else
-    put(key, ended)
+    put(key, after)
   end
-  kept[#kept + 1] = now_text
-  kept[#kept + 1] = id
+  delete_key('lease:' .. id)
+  completed = completed + 1
+  running[#running + 1] = id
+  rows[2 * completed - 1], rows[2 * completed] = now_text, id
+  local alike = ended[attempt] or {}
+  ended[attempt] = alike
+  alike[#alike + 1] = id
   return true
 end
 
@@ -94,8 +92,7 @@ allowed_first_write()
 local keys = task_keys(ARGV, FIRST, FIELDS)
 prefetch(keys)
 now_text = int(now)
-ledger.zadd[retention.completed == 0 and 'gone' or 'done:completed'] = kept
-local reply = { 'ok', now }
+local reply, tell = { 'ok', now }, teller()
 for i = 1, #keys do
   local at = FIRST + (i - 1) * FIELDS
   local id, run, outcome, data = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
@@ -107,13 +104,16 @@ for i = 1, #keys do
     end
     tag, state = opened.finish(id, run, outcome, data)
   end
-  reply[2 * i + 1] = tag
-  reply[2 * i + 2] = state
+  tell(reply, tag, state)
 end
 if completed > 0 then
   count('completed', completed)
   if retention.completed == 0 then
     count('gone', completed)
+  end
+  add_all(retention.completed == 0 and 'gone' or 'done:completed', rows)
+  for attempt, ids in pairs(ended) do
+    events_of(ids, 'running', 'completed', attempt)
   end
 end
 commit()

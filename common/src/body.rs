@@ -116,7 +116,7 @@ impl Body {
 
     /// Of name, payload and spec, headers apart: the same id with the same digest is the same task.
     #[must_use]
-    pub fn digest(&self) -> [u8; 16] {
+    pub fn digest(&self) -> [u8; 8] {
         let mut hash = Sha256::new();
         let owner = self.owner.as_ref().map_or("", Owner::as_str);
         let spec = rmp_serde::to_vec(&(self.kind, self.policy, self.priority)).unwrap_or_default();
@@ -124,8 +124,8 @@ impl Body {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        let mut digest = [0; 16];
-        digest.copy_from_slice(&hash.finalize()[..16]);
+        let mut digest = [0; 8];
+        digest.copy_from_slice(&hash.finalize()[..8]);
         digest
     }
 }

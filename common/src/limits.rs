@@ -36,7 +36,7 @@ impl Default for Limits {
 }
 
 /// Items of one script call.
-pub const BATCH_ITEMS: usize = 64;
+pub const BATCH_ITEMS: usize = 128;
 /// Bytes of one script call; a larger item goes alone.
 pub const BATCH_BYTES: usize = 256 * 1024;
 /// Bytes of bodies that one claim returns; the first always goes.

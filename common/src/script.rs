@@ -68,7 +68,7 @@ script!(REGISTER, "register",
     args: &["format", "lease_ms", "retain_completed_ms", "retain_failed_ms", "retain_timed_out_ms", "retain_aborted_ms"],
     item: &[], tags: &["ok", "format", "wrongtype", "badargs"], item_tags: &[]);
 script!(ENQUEUE, "enqueue",
-    args: &["format"], item: &["id", "level", "when", "fixed"],
+    args: &["format", "timing"], item: &["id", "level", "fixed", "when"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["created", "exists", "conflict", "corrupt"]);
 script!(CLAIM, "claim",

@@ -93,3 +93,22 @@ end
 local function allowed_first_write()
   call('DEL', NEVER)
 end
+
+-- Puts a tag and a state for each item into a reply: only the first as long as all are the same.
+local function teller()
+  local told, all_tag, all_state = 0, nil, nil
+  return function(reply, tag, state)
+    told = told + 1
+    if told == 1 then
+      all_tag, all_state = tag, state
+    elseif all_tag and (tag ~= all_tag or state ~= all_state) then
+      for i = 2, told - 1 do
+        reply[2 * i + 1], reply[2 * i + 2] = all_tag, all_state
+      end
+      all_tag = nil
+    end
+    if told == 1 or not all_tag then
+      reply[2 * told + 1], reply[2 * told + 2] = tag, state
+    end
+  end
+end

@@ -6,7 +6,7 @@
 --   inc     the same of the incarnation that owns it, or owned it last
 --   rare    length and MessagePack map of what few tasks have; releases carry fields that they do not know
 --   w, en   worker; when it was enqueued
---   fixed   length (2 bytes), digest (16), length and bytes of the policy, body: as the client sent it, never changed
+--   fixed   length (2 bytes), digest (8), length and bytes of the policy, body: as the client sent it, never changed
 --   output  the rest
 --
 -- What changes at each transition comes first, and what is compared comes next: lib/plain.lua cuts and joins there.
@@ -20,7 +20,8 @@ end
 local new_record, decode, encode
 
 do
-local REST = '>Bc0Bc0I3c0Bc0I6'
+-- Failures and reclaims have 2 bytes; policies allow 10,000.
+local REST, MOST_COUNTED = '>Bc0Bc0I3c0Bc0I6', 65535
 
 -- Fields outside the head are read and written like any other and lie in `rec.x`. Fields of the head are never nil:
 -- 0 and '' stand for none. `packed` is the string that `save` has made of it.
@@ -111,8 +112,9 @@ end
 
 function encode(rec)
   local rare = rec.x and next(rec.x) and cmsgpack.pack(rec.x) or ''
-  return struct.pack(HEAD, MAGIC, FORMAT, CODE_OF[rec.st], rec.rev, rec.at, LEVEL_CODE[rec.lv], rec.n, rec.f, rec.c,
-    rec.bg, rec.t) .. struct.pack(REST, #rec.run, rec.run, #rec.inc, rec.inc, #rare, rare, #rec.w, rec.w, rec.en)
+  return struct.pack(HEAD, MAGIC, FORMAT, CODE_OF[rec.st], rec.rev, rec.at, LEVEL_CODE[rec.lv], rec.n,
+    math.min(rec.f, MOST_COUNTED), math.min(rec.c, MOST_COUNTED), rec.bg, rec.t)
+    .. struct.pack(REST, #rec.run, rec.run, #rec.inc, rec.inc, #rare, rare, #rec.w, rec.w, rec.en)
     .. rec.fixed .. rec.o
 end
 end

@@ -14,6 +14,17 @@ local function rows_of(name)
   return rows
 end
 
+local function add_all(name, added)
+  local rows = rows_of(name)
+  if #rows == 0 then
+    ledger.zadd[name] = added
+    return
+  end
+  for i = 1, #added do
+    rows[#rows + 1] = added[i]
+  end
+end
+
 -- Members to be removed from a sorted set.
 local function leavers_of(name)
   local rows = ledger.zrem[name] or {}

@@ -6,7 +6,7 @@ local function add_to_total(name, by)
   return type(sum) == 'number' and sum or by
 end
 
-local event, write_events
+local event, events_of, write_events
 
 do
 local MOVES_PER_ENTRY, EVENTS_KEPT = 50, 100000
@@ -23,6 +23,13 @@ function event(id, from_state, to_state, of_attempt, because)
   end
   ids[#ids + 1] = id
   moves = moves + 1
+end
+
+-- Notes the same event of many tasks.
+function events_of(tasks, from_state, to_state, of_attempt, because)
+  groups[#groups + 1] = { from_state, to_state, of_attempt, because or '', tasks }
+  moves = moves + #tasks
+  from = nil
 end
 
 -- Rows of {from, to, attempt, why, ids joined by line feeds}, 50 ids an entry at most.

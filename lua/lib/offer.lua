@@ -3,9 +3,9 @@
 local ID_BYTES, LATEST_MS = 64, 253402300799000
 
 -- What is wrong with an item, or nil.
-local function fault_of(id, level, when, fixed, policy_is_sound)
+local function fault_of(id, level, fixed, when, policy_is_sound)
   if not fixed then
-    return 'items come in groups of 4'
+    return 'items are not whole'
   elseif id == '' or #id > ID_BYTES or string.find(id, '\n', 1, true) then
     return 'id'
   elseif not LEVEL_CODE[level] or level == 'again' then
@@ -16,4 +16,9 @@ local function fault_of(id, level, when, fixed, policy_is_sound)
     local ms = whole(string.match(when, '^[+@](%d+)$'))
     return not (ms and ms <= LATEST_MS) and 'when' or nil
   end
+end
+
+local function due_of(when)
+  local ms = tonumber(string.sub(when, 2))
+  return string.sub(when, 1, 1) == '+' and now + ms or ms
 end

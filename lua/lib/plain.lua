@@ -4,8 +4,8 @@
 --
 -- Lua hashes every string that it makes, byte by byte: none is made that is not needed.
 
-local HEAD = '>BBBI4I6BI4I4I4I6I8'
-local MAGIC, POLICY_AT = 193, 19
+local HEAD = '>BBBI4I6BI4I2I2I6I8'
+local MAGIC, POLICY_AT = 193, 11
 local QUEUED, RUNNING, COMPLETED = 2, 3, 5
 -- Bodies and outputs up to so many bytes lie in the record itself.
 local INLINE = 1024
@@ -20,9 +20,11 @@ local plain_new, plain_start, plain_end
 
 do
 local byte, find, sub, pack = string.byte, string.find, string.sub, struct.pack
-local HEAD_BYTES, RUN_AT = 40, 41
--- Of a head: up to the due or end time, up to the attempt, up to the token.
-local CHANGED_BYTES, ATTEMPT_BYTES, BEGUN_BYTES = 13, 18, 32
+local HEAD_BYTES, RUN_AT = 36, 37
+-- Of a head: up to the due or end time, up to the token.
+local CHANGED_BYTES, BEGUN_BYTES, HEAD_TO_BEGUN = 13, 28, '>BBBI4I6BI4I2I2I6'
+-- More than `fixed` can hold without a body: digest, policy and its length.
+local LONGEST_POLICY = POLICY_AT - 2 + 255
 local NOTHING_RARE = '\0\0\0'
 -- No incarnation, nothing rare, no worker.
 local NOBODY = '\0' .. NOTHING_RARE .. '\0'
@@ -30,19 +32,22 @@ local NOBODY = '\0' .. NOTHING_RARE .. '\0'
 local POLICY_BEHIND_RUN = #NOBODY + 6 + POLICY_AT
 
 -- The record of a task that is accepted under an entry now. `heads` is kept by the caller.
-function plain_new(heads, level, run, fixed)
+function plain_new(heads, level, entry, fixed)
   local head = heads[level]
   if not head then
-    head = { pack(HEAD, MAGIC, FORMAT, QUEUED, 1, 0, LEVEL_CODE[level], 0, 0, 0, 0, 0), NOBODY .. pack('>I6', now) }
+    head = { pack(HEAD, MAGIC, FORMAT, QUEUED, 1, 0, LEVEL_CODE[level], 0, 0, 0, 0, 0), level .. ':', NOBODY .. pack('>I6', now) }
     heads[level] = head
   end
-  return head[1] .. BYTE[#run] .. run .. head[2] .. fixed
+  return head[1] .. BYTE[#head[2] + #entry] .. head[2] .. entry .. head[3] .. fixed
 end
 
--- Is `fixed` there as long as it says, with no output behind it? So a record that was cut short goes the long way.
-local function ends_with_fixed(raw, at)
+-- Is `fixed` there as long as it says, with a body and no output behind it? So a record that was cut short goes the long
+-- way, and one whose body lies apart, as only that knows of its key.
+local function ends_with_body(raw, at)
   local high, low = byte(raw, at, at + 1)
-  return low and at + 1 + high * 256 + low == #raw
+  local length = low and high * 256 + low or 0
+  local policy_at = at + POLICY_AT - 1
+  return at + 1 + length == #raw and (length > LONGEST_POLICY or policy_at + (byte(raw, policy_at) or 0) < #raw)
 end
 
 -- What becomes of a head when its task starts: false where the task is not plain.
@@ -55,59 +60,55 @@ local function starting(head)
   return { sub(after, 1, BEGUN_BYTES), n + 1 }
 end
 
+-- The head met last and what becomes of it: in a batch most are alike.
+local last_head, last_after = '\0', false
+
+local function after_of(raw, bytes, change)
+  if #raw < bytes then
+    return false
+  elseif find(raw, last_head, 1, true) ~= 1 then
+    last_head = sub(raw, 1, bytes)
+    last_after = change(last_head)
+  end
+  return last_after
+end
+
 -- What a record says of its owner: incarnation, nothing rare, worker.
 local owner
 
--- A queued record as it is when its task starts, and the attempt.
-function plain_start(heads, raw, run, token)
-  local head = sub(raw, 1, HEAD_BYTES)
-  local after = heads[head]
-  if after == nil then
-    after = #head == HEAD_BYTES and starting(head)
-    heads[head] = after
-  end
-  if not after then
-    return nil
-  end
-  local behind = HEAD_BYTES + 1 + #run
-  if find(raw, BYTE[#run] .. run .. NOBODY, RUN_AT, true) ~= RUN_AT
-    or byte(raw, behind + POLICY_BEHIND_RUN) ~= 0 or #raw == behind + POLICY_BEHIND_RUN
-    or not ends_with_fixed(raw, behind + #NOBODY + 7) then
+-- A queued record as it is when its task starts, and the attempt. `prefix` and `entry` make the run.
+function plain_start(raw, prefix, entry, token)
+  local after = after_of(raw, HEAD_BYTES, starting)
+  local length = #prefix + #entry
+  local behind = HEAD_BYTES + 1 + length
+  if not after or find(raw, BYTE[length] .. prefix .. entry .. NOBODY, RUN_AT, true) ~= RUN_AT
+    or byte(raw, behind + POLICY_BEHIND_RUN) ~= 0 or not ends_with_body(raw, behind + #NOBODY + 7) then
     return nil
   end
   owner = owner or BYTE[#inc] .. inc .. NOTHING_RARE .. BYTE[#worker] .. worker
-  return after[1] .. pack('>I8', token) .. BYTE[#run] .. run .. owner .. sub(raw, behind + #NOBODY + 1), after[2]
+  return after[1] .. pack('>I8', token) .. BYTE[length] .. prefix .. entry .. owner .. sub(raw, behind + #NOBODY + 1), after[2]
 end
 
--- What becomes of the first bytes of a head when its run is completed: false where it does not run.
+-- What becomes of a head up to its token when its run is completed: false where it does not run.
 local function ending(head)
-  local magic, v, st, rev, _, lv, n = struct.unpack('>BBBI4I6BI4', head)
-  if magic ~= MAGIC or v ~= FORMAT or st ~= RUNNING or n == 0 or not LEVELS[lv] or LEVELS[lv] == 'again' then
+  local magic, v, st, rev, _, lv, n, _, _, bg = struct.unpack(HEAD_TO_BEGUN, head)
+  if magic ~= MAGIC or v ~= FORMAT or st ~= RUNNING or n * bg == 0 or not LEVELS[lv] or LEVELS[lv] == 'again' then
     return false
   end
   return { pack('>BBBI4I6', MAGIC, FORMAT, COMPLETED, rev + 1, now), n }
 end
 
 -- A running record as it is when its run is completed, and the attempt.
-function plain_end(heads, raw, run, output)
-  if #output > INLINE or #run > 255 or #inc > 255
-    or find(raw, BYTE[#run] .. run .. BYTE[#inc] .. inc .. NOTHING_RARE, RUN_AT, true) ~= RUN_AT then
+function plain_end(raw, run, output)
+  if #output > INLINE or #run > 255 or #inc > 255 then
+    return nil
+  end
+  local after = after_of(raw, BEGUN_BYTES, ending)
+  if not after or find(raw, BYTE[#run] .. run .. BYTE[#inc] .. inc .. NOTHING_RARE, RUN_AT, true) ~= RUN_AT then
     return nil
   end
   local worker_at = RUN_AT + #run + #inc + 5
-  local fixed_at = worker_at + 7 + (byte(raw, worker_at) or 0)
-  local policy_at = fixed_at + POLICY_AT - 1
-  -- One whose body lies apart goes the long way too: only that knows of its key.
-  if not ends_with_fixed(raw, fixed_at) or policy_at + (byte(raw, policy_at) or 0) >= #raw then
-    return nil
-  end
-  local head = sub(raw, 1, ATTEMPT_BYTES)
-  local after = heads[head]
-  if after == nil then
-    after = ending(head)
-    heads[head] = after
-  end
-  if not after then
+  if not ends_with_body(raw, worker_at + 7 + (byte(raw, worker_at) or 0)) then
     return nil
   end
   return after[1] .. sub(raw, CHANGED_BYTES + 1) .. output, after[2]

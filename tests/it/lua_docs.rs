@@ -234,7 +234,7 @@ async fn the_data_model_takes_every_record_apart_and_names_every_rare_field_and_
         assert_eq!(number(&parts["at"]), at, "{name}");
         assert_eq!((&parts["magic"][..], &parts["v"][..]), (&[0xc1][..], &[1][..]), "{name}");
         let inside = taken_apart(&fixed, &parts["fixed"]);
-        assert_eq!(inside["digest"].len(), 16, "{name}");
+        assert_eq!(inside["digest"].len(), 8, "{name}");
         if !parts["rare"].is_empty() {
             let fields: BTreeMap<String, serde::de::IgnoredAny> =
                 rmp_serde::from_slice(&parts["rare"]).unwrap();

@@ -212,7 +212,7 @@ async fn case_25_policies_of_hostile_numbers_give_finite_delays_or_are_refused()
     {
         let policy = rmp_serde::to_vec(&(9000.0, base, 9e15, factor, 1e15, 1.0, 9e15, 9e15)).unwrap();
         let name = format!("t{at}");
-        let mut words = args(&["1", &name, "normal", ""]);
+        let mut words = args(&["1", "now", &name, "normal"]);
         words.push(fixed_with(&policy, b"body"));
         if queue.try_script(&script::ENQUEUE, &words).unwrap().tag() == "badargs" {
             continue;

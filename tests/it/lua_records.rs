@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_common::policy::Priority;
-use leasehold_common::script::{self, ScriptSpec};
+use leasehold_common::script;
 use leasehold_common::store::{AbortRequest, NewTask, Outcome, RetryAdvice, When};
 use leasehold_tests::queue::{Hand, Queue, START, T, done, end, failed, fixed, id, ms, task, task_with};
 use redis::Value;
@@ -55,17 +55,26 @@ async fn fields_of_a_newer_release_go_on_through_all_that_becomes_of_a_task() {
     queue.check().await;
 }
 
-/// A script's answer, byte by byte.
-fn answer(queue: &Queue, script: &ScriptSpec, words: &[&str]) -> Vec<Vec<u8>> {
+/// The tasks of a claim's answer, byte by byte: id, record, and the body if it lies apart.
+fn claimed(queue: &Queue, words: &[&str]) -> BTreeMap<String, (Vec<u8>, Option<Vec<u8>>)> {
     let mut command = redis::cmd("EVAL");
-    command.arg(script.source()).arg(2).arg(queue.key("config")).arg(queue.key("never")).arg(words);
+    command.arg(script::CLAIM.source()).arg(2).arg(queue.key("config")).arg(queue.key("never")).arg(words);
     let values: Vec<Value> = command.query(&mut queue.server.connection()).unwrap();
-    let bytes = |value| match value {
-        Value::BulkString(bytes) => bytes,
-        Value::Int(n) => n.to_string().into_bytes(),
-        other => panic!("{other:?} in an answer"),
-    };
-    values.into_iter().map(bytes).collect()
+    let mut tasks = BTreeMap::new();
+    let mut rest = &values[4..];
+    while let [Value::BulkString(id), Value::BulkString(record), after @ ..] = rest {
+        let (apart, after) = match after {
+            [Value::Array(body), after @ ..] => match &body[..] {
+                [Value::BulkString(body)] => (Some(body.clone()), after),
+                other => panic!("{other:?} for a body"),
+            },
+            after => (None, after),
+        };
+        tasks.insert(String::from_utf8_lossy(id).into_owned(), (record.clone(), apart));
+        rest = after;
+    }
+    assert!(rest.is_empty(), "{rest:?}");
+    tasks
 }
 
 #[tokio::test]
@@ -82,12 +91,10 @@ async fn a_claim_answers_the_records_as_they_lie_and_a_repeat_answers_them_again
     queue.advance(5);
     let words = ["1", hand.inc.as_str(), "w", "2", "9", "1048576", "open", "0"];
     for round in ["first", "again", "with a stop"] {
-        let parts = answer(&queue, &script::CLAIM, &words);
-        let tasks: BTreeMap<String, &[Vec<u8>]> =
-            parts[4..].chunks(3).map(|t| (String::from_utf8_lossy(&t[0]).into_owned(), &t[1..])).collect();
+        let tasks = claimed(&queue, &words);
         assert_eq!(tasks.keys().collect::<Vec<_>>(), ["back", "big", "due", "own", "plain"], "{round}");
-        for (name, told) in tasks {
-            let (mut told_record, mut record) = (told[0].clone(), queue.raw_record(&name));
+        for (name, (mut told_record, told_apart)) in tasks {
+            let mut record = queue.raw_record(&name);
             if round != "first" {
                 // Packed anew: the map of rare fields may be in another order.
                 told_record.sort_unstable();
@@ -95,7 +102,7 @@ async fn a_claim_answers_the_records_as_they_lie_and_a_repeat_answers_them_again
             }
             assert_eq!(told_record, record, "{round}: {name}");
             let apart: Option<Vec<u8>> = queue.redis(&["GET", &queue.key(&format!("body:{name}"))]);
-            assert_eq!(told[1], apart.unwrap_or_default(), "{round}: {name}");
+            assert_eq!(told_apart, apart, "{round}: {name}");
         }
         if round == "again" {
             let request = AbortRequest::new(id("plain"), "me", "why");
@@ -166,12 +173,15 @@ async fn the_short_way_of_plain_tasks_gives_what_the_long_way_gives() {
 #[tokio::test]
 async fn a_fresh_record_has_the_bytes_that_the_layout_says() {
     let queue = Queue::start().await;
-    queue.script(&script::ENQUEUE, &["1", "t", "high", "", &fixed("body"), "s", "low", "+5", &fixed("body")]);
+    queue.script(
+        &script::ENQUEUE,
+        &["1", "each", "t", "high", &fixed("body"), "", "s", "low", &fixed("body"), "+5"],
+    );
     let run = queue.of_record::<String>("t", "return r.run");
     let be = |n: u64, width: usize| n.to_be_bytes()[8 - width..].to_vec();
     let expected = |state: u8, level: u8, at: u64, run: &str| {
         let mut bytes = vec![0xc1, 1, state];
-        bytes.extend([be(1, 4), be(at, 6), vec![level], vec![0; 12], vec![0; 6], vec![0; 8]].concat());
+        bytes.extend([be(1, 4), be(at, 6), vec![level], vec![0; 8], vec![0; 6], vec![0; 8]].concat());
         bytes.push(u8::try_from(run.len()).unwrap());
         bytes.extend(run.as_bytes());
         // No incarnation, nothing rare, no worker.

@@ -31,10 +31,10 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
         };
         let hand = Hand::new("w");
         let body = fixed("body");
-        step(&script::ENQUEUE, &["1"], &["t", "high", "", &body]);
-        step(&script::ENQUEUE, &["1"], &["q", "low", "", &body]);
-        step(&script::ENQUEUE, &["1"], &["d", "low", "+5000", &body]);
-        step(&script::ENQUEUE, &["1"], &["big", "low", "", &fixed(&"x".repeat(2900))]);
+        step(&script::ENQUEUE, &["1", "each"], &["t", "high", &body, ""]);
+        step(&script::ENQUEUE, &["1", "each"], &["q", "low", &body, ""]);
+        step(&script::ENQUEUE, &["1", "each"], &["d", "low", &body, "+5000"]);
+        step(&script::ENQUEUE, &["1", "each"], &["big", "low", &fixed(&"x".repeat(2900)), ""]);
         let request = hand.next(1);
         let run = once.claimed(&request).await.tasks.remove(0);
         let runs = [run.run.clone(), twice.claimed(&request).await.tasks.remove(0).run];
@@ -85,7 +85,7 @@ async fn the_second_item_of_a_batch_meets_what_the_first_one_left() {
     let queue = Queue::start().await;
     let hand = Hand::new("w");
     let (one, other) = (fixed("one"), fixed("other"));
-    let words = ["1", "t", "low", "", &one, "t", "low", "+5", &other, "u", "low", "", &one];
+    let words = ["1", "each", "t", "low", &one, "", "t", "low", &other, "+5", "u", "low", &one, ""];
     assert_eq!(queue.script(&script::ENQUEUE, &words).items(), ["created", "conflict", "created"]);
     let runs = queue.claim(&hand, 2).await;
     let (inc, run) = (hand.inc.as_str(), runs[0].run.as_str());

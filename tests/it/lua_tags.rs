@@ -30,6 +30,7 @@ fn harmless(script: &ScriptSpec) -> Vec<&'static str> {
         "register" => vec!["1", "15000", "1", "1", "1", "1"],
         "claim" => vec!["1", "inc-x", "x", "1", "0", "100", "open", "0"],
         "heartbeat" | "finish" => vec!["1", "inc-x"],
+        "enqueue" => vec!["1", "now"],
         "update" => vec!["1", "inc-x", "progress"],
         "sweep" | "cleanup" => vec!["1", "10"],
         _ => vec!["1"],
@@ -92,9 +93,9 @@ async fn items(queue: &Queue, seen: &mut Seen) {
     let (a, b) = (Hand::new("a"), Hand::new("b"));
     queue.redis::<()>(&["SET", &queue.key("task:bad"), "junk"]);
     for t in ["e1", "bad", "e1"] {
-        seen.call(queue, &script::ENQUEUE, &["1", t, "normal", "", &fixed("body")]);
+        seen.call(queue, &script::ENQUEUE, &["1", "now", t, "normal", &fixed("body")]);
     }
-    seen.call(queue, &script::ENQUEUE, &["1", "e1", "normal", "", &fixed("other")]);
+    seen.call(queue, &script::ENQUEUE, &["1", "now", "e1", "normal", &fixed("other")]);
     let run = queue.claim(&a, 1).await.remove(0);
     let (inc, run_id) = (a.inc.as_str(), run.run.as_str());
     let beats = |task: &str, run: &str, inc: &str| queue.script(&script::HEARTBEAT, &["1", inc, task, run]);

@@ -15,7 +15,7 @@ use crate::state::TaskState;
 /// What every record begins with: no MessagePack does.
 const MAGIC: u8 = 0xc1;
 /// Of name, payload and spec; what never changes of a task begins with it.
-const DIGEST_BYTES: usize = 16;
+const DIGEST_BYTES: usize = 8;
 /// The states by their codes, from 1.
 const STATES: [TaskState; 8] = [
     TaskState::Scheduled,
@@ -107,7 +107,7 @@ fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
     let state = *STATES.get(usize::try_from(r.number(1)?).ok()?.checked_sub(1)?)?;
     let (rev, at) = (r.number(4)?, r.number(6)?);
     let level = *LEVELS.get(usize::try_from(r.number(1)?).ok()?.checked_sub(1)?)?;
-    let (attempt, failures, reclaims) = (r.number(4)?, r.number(4)?, r.number(4)?);
+    let (attempt, failures, reclaims) = (r.number(4)?, r.number(2)?, r.number(2)?);
     let (begun, token) = (r.number(6)?, r.number(8)?);
     let (run, incarnation) = (r.text()?, r.text()?);
     let rare = match r.counted(3)? {

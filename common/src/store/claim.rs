@@ -105,7 +105,8 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
     let mut unreadable = Vec::new();
     while reply.has_more() {
         // One that cannot be read must not keep the others from being started.
-        match claimed_task(&mut reply.part(CLAIMED_FIELDS)?) {
+        let (id, record, apart) = (reply.shown()?, reply.bytes()?, reply.list_if_next()?);
+        match claimed_task(&id, &record, apart) {
             Ok(task) => tasks.push(task),
             Err(error) => unreadable.push(error.to_string()),
         }
@@ -113,23 +114,23 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
     Ok(ClaimAnswer::Claimed(Claimed { now_ms, lease, next_due, tasks, unreadable }))
 }
 
-/// What the script answers of each task: id, record, and the body if it lies outside the record.
-const CLAIMED_FIELDS: usize = 3;
-
-fn claimed_task(reply: &mut Reply) -> Result<ClaimedTask> {
-    let id: TaskId = reply.parsed()?;
-    let record = TaskRecord::decode(&id, &reply.bytes()?)?;
-    let apart = reply.bytes()?;
-    let unclaimed = || Error::Protocol(format!("claim answered task {}, which does not run", record.id));
+/// A task as the script answers it: id, record, and a list of its body if that lies outside the record.
+fn claimed_task(id: &str, record: &[u8], apart: Option<Reply>) -> Result<ClaimedTask> {
+    let record = TaskRecord::decode(&id.parse()?, record)?;
+    let lacks = |what: &str| Error::Protocol(format!("claim answered task {} without {what}", record.id));
+    let body = match apart {
+        Some(mut body) => body.bytes()?,
+        None => record.body.clone().ok_or_else(|| lacks("its body"))?,
+    };
     Ok(ClaimedTask {
-        run: record.run.clone().ok_or_else(unclaimed)?,
+        run: record.run.clone().ok_or_else(|| lacks("a run"))?,
         attempt: record.attempt,
         failures: record.failures,
         reclaims: record.reclaims,
-        token: record.token.ok_or_else(unclaimed)?,
-        begun_ms: record.started_ms.ok_or_else(unclaimed)?,
+        token: record.token.ok_or_else(|| lacks("a token"))?,
+        begun_ms: record.started_ms.ok_or_else(|| lacks("its begin"))?,
         stop: record.stop.as_ref().map(|stop| (stop.cause, stop.hard_end_ms)),
-        body: record.body.unwrap_or(apart),
+        body,
         id: record.id,
     })
 }
@@ -159,7 +160,7 @@ impl Store {
             None => Reply::open(script, Value::Nil),
         };
         let finished = next(&script::FINISH).and_then(|reply| match reply {
-            Ok(reply) => finish_answers(reply),
+            Ok(reply) => finish_answers(reply, ends.len()),
             Err(refusal) => Err(unexpected(&script::FINISH, &refusal)),
         });
         let claimed = next(&script::CLAIM).and_then(claim_answer);

@@ -124,19 +124,21 @@ impl Store {
     }
 
     async fn enqueue_batch(&self, queue: &QueueName, batch: &[Encoded<'_>]) -> Result<Vec<Enqueued>> {
+        let each = batch.iter().any(|e| !e.when.is_empty());
         let mut call = ScriptCall::new(&script::ENQUEUE, &self.keys(queue));
+        call.push(if each { "each" } else { "now" });
         for e in batch {
             call.push(e.id.as_str());
             call.push(e.level);
-            call.push(e.when.as_str());
             call.push(&e.fixed[..]);
+            if each {
+                call.push(e.when.as_str());
+            }
         }
         let mut reply = self.ok(queue, call).await?;
         reply.number()?;
-        let mut answers = Vec::with_capacity(batch.len());
-        while reply.has_more() {
-            let tag = reply.text()?;
-            answers.push(match tag.as_str() {
+        reply.for_each(batch.len(), |reply, tag| {
+            Ok(match tag {
                 "created" => Enqueued::Created(reply.parsed()?),
                 "exists" => Enqueued::Exists(reply.parsed()?),
                 "conflict" => Enqueued::Conflict(reply.parsed()?),
@@ -144,9 +146,8 @@ impl Store {
                     reply.text()?;
                     Enqueued::Corrupt
                 }
-                _ => return Err(reply.unknown_tag(&tag)),
-            });
-        }
-        Ok(answers)
+                _ => return Err(reply.unknown_tag(tag)),
+            })
+        })
     }
 }

@@ -167,22 +167,19 @@ pub(super) fn finish_call(
     call
 }
 
-pub(super) fn finish_answers(mut reply: Reply) -> Result<Vec<FinishAnswer>> {
+pub(super) fn finish_answers(mut reply: Reply, ends: usize) -> Result<Vec<FinishAnswer>> {
     reply.number()?;
-    let mut answers = Vec::new();
-    while reply.has_more() {
-        let tag = reply.text()?;
+    reply.for_each(ends, |reply, tag| {
         let state = reply.text()?;
-        answers.push(match tag.as_str() {
+        Ok(match tag {
             "ok" => FinishAnswer::Accepted(state.parse()?),
             "repeat" => FinishAnswer::Repeated(state.parse()?),
             "gone" => FinishAnswer::Gone,
             "lost" => FinishAnswer::Lost,
             "corrupt" => FinishAnswer::Corrupt,
-            _ => return Err(reply.unknown_tag(&tag)),
-        });
-    }
-    Ok(answers)
+            _ => return Err(reply.unknown_tag(tag)),
+        })
+    })
 }
 
 impl Store {
@@ -199,7 +196,7 @@ impl Store {
         let mut answers = Vec::with_capacity(ends.len());
         for batch in batches(ends, Finish::size) {
             let reply = self.ok(queue, finish_call(self, queue, incarnation, batch)).await?;
-            answers.extend(finish_answers(reply)?);
+            answers.extend(finish_answers(reply, batch.len())?);
         }
         Ok(answers)
     }

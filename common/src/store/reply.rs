@@ -93,13 +93,30 @@ impl Reply {
         text.parse().map_err(|_| Error::Protocol(format!("{} answered {text:?}", self.script)))
     }
 
-    /// The next `count` elements, to be read on their own.
-    pub(super) fn part(&mut self, count: usize) -> Result<Self> {
-        let items: Vec<Value> = self.items.by_ref().take(count).collect();
-        if items.len() < count {
-            return Err(Error::Protocol(format!("{} answered too little", self.script)));
+    /// Reads the answers of `count` items with `read`, which is given the tag of each. One answer may stand for all.
+    pub(super) fn for_each<T: Clone>(
+        &mut self,
+        count: usize,
+        read: impl Fn(&mut Self, &str) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut answers = Vec::with_capacity(count);
+        while self.has_more() {
+            let tag = self.text()?;
+            answers.push(read(self, &tag)?);
         }
-        Ok(Self { items: items.into_iter(), script: self.script })
+        if let [answer] = &answers[..] {
+            answers = vec![answer.clone(); count];
+        }
+        Ok(answers)
+    }
+
+    /// The next element, if it is a list.
+    pub(super) fn list_if_next(&mut self) -> Result<Option<Self>> {
+        if matches!(self.items.as_slice().first(), Some(Value::Array(_))) {
+            self.list().map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// A nested list.

@@ -46,7 +46,7 @@ impl Scene {
         broke.push(said(&json!({"k": "error", "d": "5", "m": "broke", "x": {"exit_code": 1}})));
         vec![
             call(&script::REGISTER, &["1", "15000", "1", "2", "3", "4"]),
-            call(&script::ENQUEUE, &["1", "new", "normal", "+5", &fixed("body")]),
+            call(&script::ENQUEUE, &["1", "each", "new", "normal", &fixed("body"), "+5"]),
             call(&script::CLAIM, &["1", "inc-w", "w", "2", "3", "1048576", "open", "0"]),
             call(&script::HEARTBEAT, &["1", "inc-w", "run", run]),
             (&script::FINISH, broke),

@@ -29,6 +29,24 @@ fn shape(script: &str) -> (usize, usize) {
     }
 }
 
+/// One answer may stand for all items: then it is repeated for each.
+fn spread(
+    script: &ScriptSpec,
+    words: &[Vec<u8>],
+    mut parts: Vec<String>,
+    (skip, step): (usize, usize),
+) -> Vec<String> {
+    if !matches!(script.name, "enqueue" | "finish") || parts.len() != skip + step {
+        return parts;
+    }
+    let fields = if words.get(1).is_some_and(|timing| timing == b"now") { 3 } else { 4 };
+    let one = parts[skip..].to_vec();
+    for _ in 1..(words.len() - 2) / fields {
+        parts.extend(one.clone());
+    }
+    parts
+}
+
 impl Answer {
     /// Its first element.
     pub fn tag(&self) -> &str {
@@ -57,7 +75,8 @@ impl Queue {
             Value::Int(n) => n.to_string(),
             _ => String::new(),
         });
-        Ok(Answer { parts: parts.collect(), per_item: shape(script.name) })
+        let per_item = shape(script.name);
+        Ok(Answer { parts: spread(script, words, parts.collect(), per_item), per_item })
     }
 
     /// As [`try_script`](Self::try_script), with text, and panicking on an error.

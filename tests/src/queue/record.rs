@@ -15,7 +15,7 @@ pub fn fixed(content: &str) -> String {
 /// The same with a packed policy, and any bytes.
 pub fn fixed_with(policy: &[u8], content: &[u8]) -> Vec<u8> {
     let mut bytes = content.to_vec();
-    bytes.resize(16, b'.');
+    bytes.resize(8, b'.');
     bytes.push(u8::try_from(policy.len()).expect("a policy of up to 255 bytes"));
     bytes.extend_from_slice(policy);
     bytes.extend_from_slice(content);
@@ -26,7 +26,7 @@ pub fn fixed_with(policy: &[u8], content: &[u8]) -> Vec<u8> {
 /// `r`: the parts of a record by their names, `x`: the map of rare fields, `o`: the output. `r.rare` set to text stands
 /// for `x`.
 const OPEN: &str = "
-    local FORM = '>BBBI4I6BI4I4I4I6I8Bc0Bc0I3c0Bc0I6Hc0'
+    local FORM = '>BBBI4I6BI4I2I2I6I8Bc0Bc0I3c0Bc0I6Hc0'
     local NAMES = { 'magic', 'v', 'st', 'rev', 'at', 'lv', 'n', 'f', 'c', 'bg', 't', 'run', 'inc', 'rare', 'w', 'en',
       'fixed' }
     local raw = redis.call('GET', KEYS[1])
