@@ -123,9 +123,9 @@ local function start_plain(id, key, prefix, entry)
   put(key, after)
   local n = #running
   running[n + 1], running[n + 2] = plain_look, id
-  local alike = begun[attempt] or {}
-  begun[attempt] = alike
-  alike[#alike + 1] = id
+  local same = begun[attempt] or {}
+  begun[attempt] = same
+  same[#same + 1] = id
   hand_out(id, after, '')
   return true
 end

@@ -26,7 +26,7 @@ local long
 
 local function open_long_way()
   -- INCLUDE policy codec record ended place enqueue_rare
-  return { policy_is_sound = policy_is_sound, load = load, accept = accept_rare }
+  return { policy_is_sound = policy_is_sound, load = load, known_as = known_as, accept = accept_rare }
 end
 
 local function long_way()
@@ -39,12 +39,14 @@ local function policy_is_sound(fixed)
 end
 
 local junk = timing ~= 'now' and timing ~= 'each' and 'timing' or nil
-local levels = {}
-for at = FIRST, #ARGV, FIELDS do
-  junk = junk or fault_of(ARGV[at], ARGV[at + 1], ARGV[at + 2], FIELDS == 4 and ARGV[at + 3] or '', policy_is_sound)
-  levels[ARGV[at + 1] or ''] = true
+local levels, keys = {}, {}
+for at = FIRST, #args, FIELDS do
+  local id, level = args[at], args[at + 1]
+  junk = junk or fault_of(id, level, args[at + 2], FIELDS == 4 and args[at + 3] or '', policy_is_sound)
+  levels[level or ''] = true
+  keys[#keys + 1] = TASK .. id
 end
-junk = junk or ((#ARGV - FIRST + 1) % FIELDS ~= 0 and 'items are not whole' or nil)
+junk = junk or ((#args - FIRST + 1) % FIELDS ~= 0 and 'items are not whole' or nil)
 local refused = open(format) or (junk and { 'badargs', junk })
 local somebody_went
 if not refused then
@@ -64,7 +66,12 @@ if refused then
   return refused
 end
 
-local heads, fresh, delayed = {}, {}, 0
+local heads, fresh, delayed, ready = {}, {}, 0, {}
+
+local function ready_key(level)
+  ready[level] = ready[level] or Q .. 'ready:' .. level
+  return ready[level]
+end
 
 local function accept(id, key, level, fixed, when)
   local due = when and when ~= '' and due_of(when) or 0
@@ -74,38 +81,30 @@ local function accept(id, key, level, fixed, when)
     event(id, '', state, 0)
     return state
   end
-  put(key, plain_new(heads, level, call('XADD', Q .. 'ready:' .. level, '*', 'i', id), fixed))
+  put(key, plain_new(heads, level, call('XADD', ready_key(level), '*', 'i', id), fixed))
   fresh[#fresh + 1] = id
   return 'queued'
 end
 
--- What is there already under an id.
-local function known_as(id, fixed)
-  local rec = long_way().load(id)
-  if rec == false then
-    return 'corrupt', ''
-  end
-  return digest_of(rec.fixed) == digest_of(fixed) and 'exists' or 'conflict', rec.st
-end
-
 -- Most often no task is known: one look for all.
-local keys = task_keys(ARGV, FIRST, FIELDS)
 if not none_is_there(keys) then
   prefetch(keys)
 end
-local reply, tell = { 'ok', now }, teller()
-for i = 1, #keys do
+local reply = { 'ok', now }
+for i, key in ipairs(keys) do
   local at = FIRST + (i - 1) * FIELDS
-  local id, level, fixed = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local id, level, fixed = args[at], args[at + 1], args[at + 2]
   local tag, state = 'created', nil
-  if known[keys[i]] ~= ABSENT and long_way().load(id) ~= nil then
-    tag, state = known_as(id, fixed)
+  if known[key] ~= ABSENT and long_way().load(id) ~= nil then
+    tag, state = long.known_as(id, fixed)
   elseif somebody_went and is_gone(id) then
     tag, state = 'exists', 'gone'
   else
-    state = accept(id, keys[i], level, fixed, FIELDS == 4 and ARGV[at + 3])
+    state = accept(id, key, level, fixed, FIELDS == 4 and args[at + 3])
   end
-  tell(reply, tag, state)
+  if tag ~= alike.tag or state ~= alike.state then
+    tell(reply, i, tag, state)
+  end
 end
 if #fresh > 0 then
   ledger.wake = true

@@ -23,8 +23,7 @@ local FIELDS, FIRST = 4, 3
 -- What few ends need, opened by the first that does.
 local function open_long_way()
   -- INCLUDE types policy fixed codec record lease place outcome finish_rare
-  return { prepare = prepare, finish = finish, refused = wrong_type('ready:urgent', 'ready:again', 'ready:high',
-    'ready:normal', 'ready:low', 'scheduled', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'wake') }
+  return { prepare = prepare, finish = finish, refused = types_refused }
 end
 
 local opened
@@ -35,7 +34,8 @@ local function long_way()
 end
 
 -- The usual end: a result, of a task of which nothing rare is known.
-local now_text, completed, rows, running, ended = nil, 0, {}, leavers_of('running'), {}
+local LEASE = Q .. 'lease:'
+local now_text, completed, rows, running, ended, leases = nil, 0, {}, leavers_of('running'), {}, ledger.del
 
 local function finish_plain(id, key, run, output)
   local raw, after, attempt = known[key], nil, nil
@@ -55,22 +55,22 @@ local function finish_plain(id, key, run, output)
   else
     put(key, after)
   end
-  delete_key('lease:' .. id)
+  leases[#leases + 1] = LEASE .. id
   completed = completed + 1
   running[#running + 1] = id
   rows[2 * completed - 1], rows[2 * completed] = now_text, id
-  local alike = ended[attempt] or {}
-  ended[attempt] = alike
-  alike[#alike + 1] = id
+  local same = ended[attempt] or {}
+  ended[attempt] = same
+  same[#same + 1] = id
   return true
 end
 
 local junk
-for at = FIRST, #ARGV, FIELDS do
-  if not ARGV[at + 3] then
+for at = FIRST, #args, FIELDS do
+  if not args[at + 3] then
     junk = 'items come in groups of 4'
-  elseif ARGV[at + 2] ~= 'completed' then
-    junk = junk or long_way().prepare(ARGV[at + 2], ARGV[at + 3])
+  elseif args[at + 2] ~= 'completed' then
+    junk = junk or long_way().prepare(args[at + 2], args[at + 3])
   end
 end
 local refused = open(format) or ((junk or not inc) and { 'badargs', junk or 'incarnation' })
@@ -89,13 +89,13 @@ if refused then
 end
 
 allowed_first_write()
-local keys = task_keys(ARGV, FIRST, FIELDS)
+local keys = task_keys(args, FIRST, FIELDS)
 prefetch(keys)
 now_text = int(now)
-local reply, tell = { 'ok', now }, teller()
+local reply = { 'ok', now }
 for i = 1, #keys do
   local at = FIRST + (i - 1) * FIELDS
-  local id, run, outcome, data = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local id, run, outcome, data = args[at], args[at + 1], args[at + 2], args[at + 3]
   local tag, state = 'ok', 'completed'
   if outcome ~= 'completed' or not finish_plain(id, keys[i], run, data) then
     -- Nothing but the never-key is written before the first item that goes this way.
@@ -104,7 +104,9 @@ for i = 1, #keys do
     end
     tag, state = opened.finish(id, run, outcome, data)
   end
-  tell(reply, tag, state)
+  if tag ~= alike.tag or state ~= alike.state then
+    tell(reply, i, tag, state)
+  end
 end
 if completed > 0 then
   count('completed', completed)

@@ -8,6 +8,8 @@ local MOST_MS = 315360000000
 local CONFIG, NEVER = KEYS[1], KEYS[2]
 local Q = string.sub(CONFIG, 1, -#'config' - 1)
 local call, pcall_redis = redis.call, redis.pcall
+-- Looked up once: in a loop over a batch each look at a global costs.
+local args, byte, find, sub = ARGV, string.byte, string.find, string.sub
 
 -- Settings of the queue, filled in by `open`.
 local now, micros, T, B, driven
@@ -94,21 +96,18 @@ local function allowed_first_write()
   call('DEL', NEVER)
 end
 
--- Puts a tag and a state for each item into a reply: only the first as long as all are the same.
-local function teller()
-  local told, all_tag, all_state = 0, nil, nil
-  return function(reply, tag, state)
-    told = told + 1
-    if told == 1 then
-      all_tag, all_state = tag, state
-    elseif all_tag and (tag ~= all_tag or state ~= all_state) then
-      for i = 2, told - 1 do
-        reply[2 * i + 1], reply[2 * i + 2] = all_tag, all_state
-      end
-      all_tag = nil
+-- Puts a tag and a state for each item into a reply: only the first as long as all are the same. To be called for the
+-- first item and for each that is not as `alike` says.
+local alike = {}
+
+local function tell(reply, item, tag, state)
+  if item == 1 then
+    alike.tag, alike.state = tag, state
+  elseif alike.tag then
+    for i = 2, item - 1 do
+      reply[2 * i + 1], reply[2 * i + 2] = alike.tag, alike.state
     end
-    if told == 1 or not all_tag then
-      reply[2 * told + 1], reply[2 * told + 2] = tag, state
-    end
+    alike.tag = nil
   end
+  reply[2 * item + 1], reply[2 * item + 2] = tag, state
 end

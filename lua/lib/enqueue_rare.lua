@@ -1,4 +1,5 @@
--- enqueue_rare: what few tasks need: a policy of their own, a due time, a body too large for the record.
+-- enqueue_rare: what few tasks need: a policy of their own, a due time, a body too large for the record, an id that is
+-- known.
 
 local function policy_is_sound(fixed)
   return policy_in(fixed) ~= false
@@ -23,4 +24,13 @@ local function accept_rare(id, level, fixed, due)
   place_body(id, rec)
   save(id, rec)
   return rec.st
+end
+
+-- What is there already under an id.
+local function known_as(id, fixed)
+  local rec = load(id)
+  if rec == false then
+    return 'corrupt', ''
+  end
+  return digest_of(rec.fixed) == digest_of(fixed) and 'exists' or 'conflict', rec.st
 end

@@ -1,5 +1,9 @@
 -- finish_rare: ends that are no plain result.
 
+-- Where such ends may lead.
+local types_refused = wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'scheduled',
+  'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'wake')
+
 local OUTCOMES = { completed = true, failed = true, stopped = true, snoozed = true, released = true, unknown = true }
 local KINDS = { error = true, exit_code = true, signal = true, invalid_result = true, rejected = true, [''] = true,
   lease_expired = true, abort = true, run_timeout = true, drain = true }

@@ -6,7 +6,7 @@ local ID_BYTES, LATEST_MS = 64, 253402300799000
 local function fault_of(id, level, fixed, when, policy_is_sound)
   if not fixed then
     return 'items are not whole'
-  elseif id == '' or #id > ID_BYTES or string.find(id, '\n', 1, true) then
+  elseif id == '' or #id > ID_BYTES or find(id, '\n', 1, true) then
     return 'id'
   elseif not LEVEL_CODE[level] or level == 'again' then
     return 'level'

@@ -19,7 +19,7 @@ end })
 local plain_new, plain_start, plain_end
 
 do
-local byte, find, sub, pack = string.byte, string.find, string.sub, struct.pack
+local pack = struct.pack
 local HEAD_BYTES, RUN_AT = 36, 37
 -- Of a head: up to the due or end time, up to the token.
 local CHANGED_BYTES, BEGUN_BYTES, HEAD_TO_BEGUN = 13, 28, '>BBBI4I6BI4I2I2I6'

@@ -147,6 +147,7 @@ impl Crew {
                 total: Arc::clone(&total),
                 drain: self.drain.clone(),
                 troubled: self.troubled.clone(),
+                alone: config.queues.len() == 1,
             };
             let broken = broken.clone();
             loops.spawn(async move {

@@ -14,9 +14,10 @@ use leasehold_common::store::{
 };
 use leasehold_common::{Error, Result};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::bell::{Bell, LONGEST_WAIT};
+use crate::bell::{Bell, Ring};
 use crate::executor::Executor;
 use crate::guard::BootInstant;
 use crate::heartbeat::{Leases, kill_in};
@@ -27,6 +28,8 @@ use crate::troubled::Troubled;
 
 /// Between tries while Redis does not answer: doubling from the first to the last.
 const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// With a shorter lease no claim waits at the bell: its wait is taken off the lease.
+const SHORTEST_LEASE_AT_BELL: Duration = Duration::from_secs(6);
 /// How long a closing claim is tried.
 const CLOSING_WITHIN: Duration = Duration::from_secs(5);
 
@@ -40,6 +43,8 @@ pub(crate) struct Parts {
     pub(crate) total: Arc<Slots>,
     pub(crate) drain: CancellationToken,
     pub(crate) troubled: Troubled,
+    /// The worker serves no other queue.
+    pub(crate) alone: bool,
 }
 
 /// A finish that is not answered yet.
@@ -59,13 +64,17 @@ pub(crate) struct QueueLoop {
     number: u64,
     /// The claim that is not answered yet, with the slots reserved for it.
     claim: Option<ClaimRequest>,
+    /// That claim waits behind the bell for the wake marker.
+    at_bell: bool,
     /// Slots taken from the total and not used yet.
     held: usize,
     /// Claim as soon as a slot is free.
     hungry: bool,
     /// The wake marker was taken and not used yet.
     woken: bool,
-    next_due: Option<Duration>,
+    /// When the next task is due, if this worker watches: by a timer, for Redis ends blocking reads up to a tenth of a
+    /// second late.
+    due_at: Option<Instant>,
     pause: Duration,
     ended_tx: mpsc::UnboundedSender<(RunKey, Option<Finish>)>,
     ended: mpsc::UnboundedReceiver<(RunKey, Option<Finish>)>,
@@ -80,10 +89,11 @@ impl QueueLoop {
             open: Vec::new(),
             number: 1,
             claim: None,
+            at_bell: false,
             held: 0,
             hungry: true,
             woken: false,
-            next_due: None,
+            due_at: None,
             pause: RETRY_PAUSES.0,
             ended_tx,
             ended,
@@ -93,17 +103,20 @@ impl QueueLoop {
     /// Claims and finishes until the drain, then closes, and ends when the last finish is answered.
     pub(crate) async fn run(mut self) {
         let store = &self.parts.executor.store;
-        let mut bell = Bell::new(store.clone(), store.keys(&self.parts.queue));
+        let mut bell = Bell::new(store.clone(), self.parts.queue.clone());
         while !self.parts.drain.is_cancelled() {
             self.collect_ended();
             self.plan_claim();
-            if self.claim.is_some() || !self.open.is_empty() {
+            if self.claim_to_send().is_some() || !self.open.is_empty() {
                 self.call().await;
+                // What has just been started may end at once: then it goes out with the next call.
+                tokio::task::yield_now().await;
             } else {
                 self.wait(&mut bell).await;
             }
         }
         bell.silence().await;
+        self.at_bell = false;
         self.close().await;
         self.finish_what_runs().await;
     }
@@ -140,6 +153,51 @@ impl QueueLoop {
         }
     }
 
+    /// The claim that the next call carries.
+    fn claim_to_send(&self) -> Option<&ClaimRequest> {
+        self.claim.as_ref().filter(|_| !self.at_bell)
+    }
+
+    /// A free slot: waits at the bell, with a claim behind it where that is sound.
+    fn arm(&mut self, bell: &mut Bell) {
+        if bell.is_armed() {
+            return;
+        }
+        // A claim at the bell would keep the timer of a due time from claiming, its slots would be kept from other
+        // queues, and what it waits is taken off the lease.
+        let lease = self.parts.leases.of(&self.parts.queue);
+        if self.due_at.is_some() || !self.parts.alone || lease < SHORTEST_LEASE_AT_BELL {
+            return bell.arm();
+        }
+        let free = self.parts.slots.saturating_sub(self.busy).min(BATCH_ITEMS);
+        let want = self.held + self.parts.total.reserve(free.saturating_sub(self.held));
+        self.held = 0;
+        let request = self.request(self.number, want, false, false);
+        self.claim = Some(request.clone());
+        self.at_bell = true;
+        bell.arm_claim(request);
+    }
+
+    async fn note_ring(&mut self, ring: Ring) {
+        match ring {
+            Ring::Wake(woken) => {
+                self.hungry = true;
+                self.woken |= woken;
+            }
+            Ring::Claimed(sent, answer) => {
+                self.at_bell = false;
+                if matches!(&answer, Err(Error::RetryLater { reason }) if reason.starts_with("NOSCRIPT")) {
+                    // The next call loads the script, and repeats the claim.
+                    return;
+                }
+                if !self.take_claimed(sent, answer).await {
+                    // The next call repeats it, under the same number.
+                    self.pause_after_failure().await;
+                }
+            }
+        }
+    }
+
     fn request(&self, number: u64, want: usize, woken: bool, closing: bool) -> ClaimRequest {
         let executor = &self.parts.executor;
         let (incarnation, worker) = (executor.incarnation.clone(), executor.worker.clone());
@@ -150,17 +208,18 @@ impl QueueLoop {
     async fn wait(&mut self, bell: &mut Bell) {
         let has_free_slot = self.busy < self.parts.slots;
         // With a slot of its own but none of the total, a marker could only be taken in vain, again and again.
-        let starved = has_free_slot && self.parts.total.is_full();
+        let starved = has_free_slot && !self.at_bell && self.parts.total.is_full();
         if has_free_slot && !starved {
-            bell.arm(self.next_due.take().unwrap_or(LONGEST_WAIT));
+            self.arm(bell);
         }
         tokio::select! {
             // cancel-safe: all arms only wait for messages.
             () = self.parts.drain.cancelled() => {}
             Some(ended) = self.ended.recv() => self.note_ended(ended),
-            woken = bell.rung() => {
+            ring = bell.rung() => self.note_ring(ring).await,
+            () = sleep_until(self.due_at.unwrap_or_else(Instant::now)), if self.due_at.is_some() => {
+                self.due_at = None;
                 self.hungry = true;
-                self.woken |= woken;
             }
             () = self.parts.total.take_one(), if starved => {
                 self.held = 1;
@@ -176,7 +235,7 @@ impl QueueLoop {
         let finishes = &finishes[..batch];
         let Parts { queue, executor, .. } = &self.parts;
         let sent = BootInstant::now();
-        let (finished, claimed) = match (&self.claim, batch) {
+        let (finished, claimed) = match (self.claim_to_send(), batch) {
             (Some(request), 0) => (None, Some(executor.store.claim(queue, request).await)),
             (Some(request), _) => {
                 let store = &executor.store;
@@ -193,12 +252,16 @@ impl QueueLoop {
             failed |= !self.take_claimed(sent, claimed).await;
         }
         if failed {
-            tokio::time::sleep(self.pause).await;
-            self.pause = (self.pause * 2).min(RETRY_PAUSES.1);
+            self.pause_after_failure().await;
         } else {
             self.pause = RETRY_PAUSES.0;
             self.parts.troubled.over(&self.parts.queue);
         }
+    }
+
+    async fn pause_after_failure(&mut self) {
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(RETRY_PAUSES.1);
     }
 
     /// False when the finishes must be sent again.
@@ -244,7 +307,7 @@ impl QueueLoop {
             ClaimAnswer::Claimed(claimed) => {
                 let got = claimed.tasks.len();
                 self.hungry = got > 0 && got >= want;
-                self.next_due = claimed.next_due;
+                self.due_at = claimed.next_due.map(|due| Instant::now() + due);
                 for error in &claimed.unreadable {
                     tracing::error!(queue = %self.parts.queue, %error, "a claimed task cannot be read; its lease lapses");
                 }

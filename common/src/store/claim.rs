@@ -12,7 +12,7 @@ use crate::limits::{BATCH_ITEMS, CLAIM_BYTES};
 use crate::name::{Incarnation, QueueName, RunId, TaskId, WorkerName};
 use crate::record::{StopCause, TaskRecord};
 use crate::script;
-use crate::transport::ScriptCall;
+use crate::transport::{Doorbell, ScriptCall};
 
 /// What a worker asks for.
 #[derive(Debug, Clone)]
@@ -142,6 +142,23 @@ impl Store {
     /// Any error of Redis.
     pub async fn claim(&self, queue: &QueueName, request: &ClaimRequest) -> Result<ClaimAnswer> {
         claim_answer(self.answer(queue, claim_call(self, queue, request)).await?)
+    }
+
+    /// Waits for the wake marker, `block` at most, and claims in the same breath. Repeat the claim under the same
+    /// number, by [`claim`](Self::claim), when this fails.
+    ///
+    /// # Errors
+    /// Any error of Redis, among them that the queue or the script is not known; it ends the doorbell.
+    pub async fn claim_when_woken(
+        &self,
+        bell: &mut Doorbell,
+        queue: &QueueName,
+        request: &ClaimRequest,
+        block: Duration,
+    ) -> Result<ClaimAnswer> {
+        let call = claim_call(self, queue, request);
+        let value = bell.wait_then(&self.keys(queue), block, &call).await?;
+        claim_answer(Reply::open(&script::CLAIM, value)?)
     }
 
     /// Ends runs and claims the next ones in one round trip. Either part may fail by itself.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
+use redis::aio::{ConnectionLike as _, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue as _, Pipeline, Value};
 
-use super::ConnectOptions;
+use super::{ConnectOptions, ScriptCall};
 use crate::error::{Error, Result};
 use crate::keys::QueueKeys;
 
@@ -42,20 +42,55 @@ impl Doorbell {
     /// Any error ends this connection: make a new one, and claim before waiting again.
     pub async fn wait(&mut self, queues: &[QueueKeys], block: Duration) -> Result<Option<usize>> {
         let keys: Vec<String> = queues.iter().map(QueueKeys::wake).collect();
-        let mut pop = redis::cmd("BZPOPMIN");
-        pop.arg(&keys).arg(block.as_secs_f64().max(0.001));
-        let answer = tokio::time::timeout(
-            block + SLACK,
-            pop.query_async::<Option<(String, String, f64)>>(&mut self.connection),
-        );
-        let popped = match answer.await {
-            Ok(answer) => answer.map_err(|e| Error::from_redis(&e, &self.address))?,
-            Err(_) => {
-                return Err(Error::OutcomeUnknown {
-                    reason: "the connection is half-open: no answer".into(),
-                });
-            }
-        };
+        let mut pop = Pipeline::with_capacity(1);
+        pop.add_command(pop_marker(&keys, block));
+        let popped = self.send(&pop, block).await?.into_iter().next().unwrap_or(Value::Nil);
+        let popped = <Option<(String, String, f64)>>::from_redis_value(popped)
+            .map_err(|e| Error::Protocol(e.to_string()))?;
         Ok(popped.and_then(|(key, _, _)| keys.iter().position(|k| *k == key)))
     }
+
+    /// Waits for the wake marker of one queue, `block` at most, and runs a call then. Redis keeps the call back while
+    /// the connection is blocked, so that nothing travels between the wake and the call.
+    ///
+    /// # Errors
+    /// Any error ends this connection, and the call may have been run.
+    pub(crate) async fn wait_then(
+        &mut self,
+        queue: &QueueKeys,
+        block: Duration,
+        call: &ScriptCall,
+    ) -> Result<Value> {
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(pop_marker(&[queue.wake()], block));
+        both.add_command(call.command());
+        match self.send(&both, block).await?.pop() {
+            Some(Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
+                Err(Error::RetryLater { reason: "NOSCRIPT: the script was flushed".into() })
+            }
+            Some(Value::ServerError(error)) => Err(Error::from_redis(&error.into(), &self.address)),
+            Some(value) => Ok(value),
+            None => Err(Error::Protocol("no answer".into())),
+        }
+    }
+
+    async fn send(&mut self, commands: &Pipeline, block: Duration) -> Result<Vec<Value>> {
+        let answer = self.connection.req_packed_commands(commands, 0, commands.len());
+        match tokio::time::timeout(block + SLACK, answer).await {
+            Ok(Ok(values)) => match values.first() {
+                Some(Value::ServerError(error)) => {
+                    Err(Error::from_redis(&error.clone().into(), &self.address))
+                }
+                _ => Ok(values),
+            },
+            Ok(Err(error)) => Err(Error::from_redis(&error, &self.address)),
+            Err(_) => Err(Error::OutcomeUnknown { reason: "the connection is half-open: no answer".into() }),
+        }
+    }
+}
+
+fn pop_marker(keys: &[String], block: Duration) -> Cmd {
+    let mut pop = redis::cmd("BZPOPMIN");
+    pop.arg(keys).arg(block.as_secs_f64().max(0.001));
+    pop
 }

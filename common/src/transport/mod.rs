@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use redis::{Pipeline, Value};
+use redis::{Cmd, Pipeline, Value};
 
 pub use bell::Doorbell;
 pub use faulty::{Fault, FaultyTransport};
@@ -47,6 +47,16 @@ impl ScriptCall {
     pub fn arg(mut self, arg: impl Into<Vec<u8>>) -> Self {
         self.args.push(arg.into());
         self
+    }
+
+    /// As Redis takes it.
+    pub(crate) fn command(&self) -> Cmd {
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(self.script.sha()).arg(self.keys.len()).arg(&self.keys[0]).arg(&self.keys[1]);
+        for arg in &self.args {
+            cmd.arg(&arg[..]);
+        }
+        cmd
     }
 
     /// Adds an argument in place.

@@ -7,7 +7,7 @@ use deadpool_redis::{Connection, Manager, Pool};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo as _, Pipeline, Value};
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo as _, Pipeline, Value};
 
 use super::{ConnectOptions, Doorbell, Listener, ScriptCall, Transport};
 use crate::error::{Error, Result};
@@ -124,7 +124,7 @@ impl RedisTransport {
     async fn evalsha(&self, calls: &[&ScriptCall]) -> Result<Vec<Option<Result<Value>>>> {
         let mut pipeline = Pipeline::with_capacity(calls.len());
         for call in calls {
-            pipeline.add_command(command(call));
+            pipeline.add_command(call.command());
         }
         let values = self.send(&pipeline).await?;
         Ok(values.into_iter().map(|value| self.classify(value)).collect())
@@ -185,15 +185,6 @@ impl RedisTransport {
         let flushed = || Err(Error::RetryLater { reason: "NOSCRIPT: scripts are being flushed".into() });
         answers.into_iter().map(|a| a.unwrap_or_else(flushed)).collect()
     }
-}
-
-fn command(call: &ScriptCall) -> Cmd {
-    let mut cmd = redis::cmd("EVALSHA");
-    cmd.arg(call.script.sha()).arg(call.keys.len()).arg(&call.keys[0]).arg(&call.keys[1]);
-    for arg in &call.args {
-        cmd.arg(&arg[..]);
-    }
-    cmd
 }
 
 impl Transport for RedisTransport {
