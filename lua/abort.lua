@@ -5,7 +5,7 @@
 -- ITEM: id request grace by reason
 --   request: an id kept across retries; grace: ms, or '' for the task's own; by, reason: text
 -- DERIVED: Q:task:<id> Q:ready:<level> Q:scheduled Q:running Q:lease:<id> Q:done:aborted Q:gone Q:pulse
---   Q:waiter:<id> Q:errors:<id> Q:totals Q:events
+--   Q:waited Q:waiter:<id> Q:errors:<id> Q:totals Q:events
 -- RETURNS: {'ok', now_ms, then per item: tag, state, hard_end_ms, kill_at_ms}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ended requested already not_found corrupt

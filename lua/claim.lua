@@ -8,7 +8,7 @@
 --   mode: open, or closing (repeat the last answer and refuse every later claim)
 --   woken: 1 if this worker popped the wake marker
 -- DERIVED: Q:ready:<level> Q:task:<id> Q:body:<id> Q:lease:<id> Q:running Q:scheduled Q:token Q:claim:<incarnation>
---   Q:watch Q:wake Q:done:failed Q:gone Q:totals Q:events
+--   Q:beat:<incarnation> Q:note:<id> Q:errors:<id> Q:watch Q:wake Q:done:failed Q:gone Q:totals Q:events
 -- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher), then per
 --   task: id, record as it is now, and {body} if the record does not hold it}
 -- TAGS: ok stale closed unregistered format wrongtype badargs
@@ -18,11 +18,9 @@
 local PROMOTE, REMEMBERED_MS, LOWEST_EVERY = 128, 86400000, 8
 local LOWEST_FIRST = { 'low', 'normal', 'high', 'again', 'urgent' }
 local NAME_BYTES = 64
--- The run timeout of tasks that have the defaults of lib/policy.lua.
-local DEFAULT_TIMEOUT_MS = 86400000
 local format, inc, worker = ARGV[1], ARGV[2], ARGV[3]
 
--- INCLUDE base known moves ledger plain
+-- INCLUDE base known moves ledger plain plain_start
 
 local number, want, max_bytes = whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
 local mode, woken = ARGV[7], ARGV[8] == '1'
@@ -89,8 +87,11 @@ local function remember(closed)
   call('SET', Q .. 'claim:' .. inc, cmsgpack.pack(answer), 'PX', REMEMBERED_MS)
 end
 
+-- Tokens only grow, also when the clock steps back.
+token = math.max(token, now * 1000 - 1)
+
 local function next_token()
-  token = math.max(token + 1, now * 1000)
+  token = token + 1
   return token
 end
 
@@ -111,15 +112,11 @@ local running, begun = rows_of('running'), {}
 local plain_look = int(now + math.min(T, DEFAULT_TIMEOUT_MS))
 
 local function start_plain(id, key, prefix, entry)
-  local raw = known[key]
-  local after, attempt
-  if type(raw) == 'string' then
-    after, attempt = plain_start(raw, prefix, entry, math.max(token + 1, now * 1000))
-  end
+  local after, attempt = plain_start(known[key], prefix, entry, token + 1)
   if not after then
     return false
   end
-  token = math.max(token + 1, now * 1000)
+  token = token + 1
   put(key, after)
   local n = #running
   running[n + 1], running[n + 2] = plain_look, id

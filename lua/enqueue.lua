@@ -19,7 +19,7 @@
 local format, timing = ARGV[1], ARGV[2]
 local FIRST, FIELDS = 3, timing == 'each' and 4 or 3
 
--- INCLUDE base known moves ledger plain fixed offer
+-- INCLUDE base known moves ledger plain plain_new fixed offer
 
 -- What few tasks need, opened by the first that does.
 local long

@@ -8,7 +8,7 @@
 --     policy, 'fatal', or ms; of a snooze ms), m message (unknown: the task name), x detail of a failure, a map
 --     (exit code, signal); '' where there is nothing to say
 -- DERIVED: Q:task:<id> Q:result:<id> Q:errors:<id> Q:lease:<id> Q:running Q:scheduled Q:ready:<level>
---   Q:done:<state> Q:gone Q:waiter:<id> Q:totals Q:events Q:wake
+--   Q:done:<state> Q:gone Q:waited Q:waiter:<id> Q:beat:<incarnation> Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, then per item: tag, state; or once for all where they are the same}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ok repeat gone lost corrupt
@@ -18,7 +18,7 @@
 local format, inc = ARGV[1], ARGV[2]
 local FIELDS, FIRST = 4, 3
 
--- INCLUDE base known moves ledger ended plain
+-- INCLUDE base known moves ledger ended plain plain_end
 
 -- What few ends need, opened by the first that does.
 local function open_long_way()
@@ -27,7 +27,6 @@ local function open_long_way()
 end
 
 local opened
-
 local function long_way()
   opened = opened or open_long_way()
   return opened
@@ -35,13 +34,10 @@ end
 
 -- The usual end: a result, of a task of which nothing rare is known.
 local LEASE = Q .. 'lease:'
-local now_text, completed, rows, running, ended, leases = nil, 0, {}, leavers_of('running'), {}, ledger.del
+local now_text, last_beat, completed, rows, running, ended, leases = nil, nil, 0, {}, leavers_of('running'), {}, ledger.del
 
 local function finish_plain(id, key, run, output)
-  local raw, after, attempt = known[key], nil, nil
-  if type(raw) == 'string' then
-    after, attempt = plain_end(raw, run, output)
-  end
+  local after, attempt, began = plain_end(known[key], run, output)
   if not after then
     return false
   end
@@ -55,7 +51,9 @@ local function finish_plain(id, key, run, output)
   else
     put(key, after)
   end
-  leases[#leases + 1] = LEASE .. id
+  if not (last_beat < began and began <= now) then
+    leases[#leases + 1] = LEASE .. id
+  end
   completed = completed + 1
   running[#running + 1] = id
   rows[2 * completed - 1], rows[2 * completed] = now_text, id
@@ -91,7 +89,7 @@ end
 allowed_first_write()
 local keys = task_keys(args, FIRST, FIELDS)
 prefetch(keys)
-now_text = int(now)
+now_text, last_beat = int(now), tonumber(pcall_redis('GET', Q .. 'beat:' .. inc) or 0) or now
 local reply = { 'ok', now }
 for i = 1, #keys do
   local at = FIRST + (i - 1) * FIELDS

@@ -5,7 +5,7 @@
 -- ARGV: format limit
 --   limit: at most so many running tasks are looked at and so many scheduled ones promoted, 1 to 256
 -- DERIVED: Q:pulse Q:running Q:scheduled Q:ready:<level> Q:task:<id> Q:lease:<id> Q:errors:<id> Q:done:<state>
---   Q:gone Q:waiter:<id> Q:totals Q:events Q:wake
+--   Q:gone Q:waited Q:waiter:<id> Q:beat:<incarnation> Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, looked, suspected, reclaimed, ended, stopped, promoted, gap (1 or 0), odd,
 --   next_look_ms (ms until, at most a second), more (1 = call again)}
 -- TAGS: ok unregistered format wrongtype badargs

@@ -155,6 +155,12 @@ impl QueueKeys {
         self.key(&format!("claim:{incarnation}"))
     }
 
+    /// String with a TTL: when a heartbeat key was last written for a worker's runs.
+    #[must_use]
+    pub fn beat(&self, incarnation: &Incarnation) -> String {
+        self.key(&format!("beat:{incarnation}"))
+    }
+
     /// Channel: `<id> <state>` of tasks that end while someone waits.
     #[must_use]
     pub fn ended_channel(&self) -> String {
@@ -240,6 +246,8 @@ pub const READY_KIND: KeyKind = kind("ready", "stream", false);
 pub const DONE_KIND: KeyKind = kind("done", "zset", false);
 /// `claim:<incarnation>`.
 pub const CLAIM_KIND: KeyKind = kind("claim", "string", true);
+/// `beat:<incarnation>`.
+pub const BEAT_KIND: KeyKind = kind("beat", "string", true);
 /// `<namespace>:queues`.
 pub const QUEUES_KIND: KeyKind = kind("queues", "set", false);
 /// `<namespace>:workers`.

@@ -10,6 +10,16 @@ local function fence(rec)
   return rec.run .. ' ' .. rec.inc
 end
 
+-- When a key was last written for an incarnation: a run that began later has none, and its finish looks for none.
+local noted = {}
+
+local function note_key(inc)
+  if not noted[inc] then
+    noted[inc] = true
+    call('SET', Q .. 'beat:' .. inc, int(now), 'PX', driven and DRIVEN_PX or int(2 * T))
+  end
+end
+
 -- Takes or renews the lease of a record's run for `ms`.
 local function lease(id, rec, ms)
   if driven then
@@ -17,6 +27,7 @@ local function lease(id, rec, ms)
   else
     call('SET', Q .. 'lease:' .. id, fence(rec), 'PX', int(ms))
   end
+  note_key(rec.inc)
 end
 
 -- Milliseconds left of the claim's own lease. One that begins in the future (a clock stepped back) proves nothing.

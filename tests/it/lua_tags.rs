@@ -42,7 +42,7 @@ fn shared_key(script: &ScriptSpec) -> &'static str {
         "register" => "pulse",
         // It reads every other key by pcall, and tells of it.
         "inspect" => "config",
-        "update" => "gone",
+        "update" | "heartbeat" => "gone",
         _ => "events",
     }
 }

@@ -190,13 +190,22 @@ fn a_producer_outlives_the_runtime_that_it_was_used_in() {
     let producer = first.block_on(Producer::connect(&redis.url())).unwrap();
     first.block_on(async { producer.enqueue(TASK).await }).unwrap();
     redis.pause();
-    let mut call = producer.enqueue(TASK).into_future();
-    first.block_on(async { assert!((&mut call).now_or_never().is_none()) });
+    // One goes out from its caller's own future, which lives on; two go out from a task of the runtime.
+    let mut one = producer.enqueue(TASK).into_future();
+    let mut two = Box::pin(producer.enqueue_all([producer.enqueue(TASK), producer.enqueue(TASK)]));
+    first.block_on(async {
+        assert!((&mut one).now_or_never().is_none());
+        assert!((&mut two).now_or_never().is_none());
+    });
     drop(first);
     redis.resume();
     let second = runtime();
-    let left = second.block_on(call).unwrap_err();
-    assert!(matches!(left, Error::Closed) && left.outcome_unknown(), "{left:?}");
+    let handle = second.block_on(one).unwrap();
+    assert_eq!(handle.enqueued(), Some(&Enqueued::Created(TaskState::Queued)));
+    for left in second.block_on(two) {
+        let left = left.unwrap_err();
+        assert!(matches!(left, Error::Closed) && left.outcome_unknown(), "{left:?}");
+    }
     let handle = second.block_on(async { producer.enqueue(TASK).await }).unwrap();
     let wait = second.spawn({
         let handle = handle.clone();

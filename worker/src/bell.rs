@@ -1,14 +1,14 @@
-//! An idle queue's wait for its wake marker, in a task of its own: a wait that is cancelled could take a
-//! marker in vain.
+//! An idle queue's wait for its wake marker. A wait lives on until it ends, whoever stops listening meanwhile: one that
+//! is cancelled could take a marker in vain.
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use leasehold_common::Result;
 use leasehold_common::name::QueueName;
 use leasehold_common::store::{ClaimAnswer, ClaimRequest, Store};
 use leasehold_common::transport::Doorbell;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::guard::BootInstant;
 
@@ -16,16 +16,6 @@ use crate::guard::BootInstant;
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// After a wait that failed.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-
-/// What to wait for.
-#[derive(Debug)]
-enum Order {
-    /// The marker.
-    Wake,
-    /// The marker or the end of the longest wait, and then this claim, which Redis holds back until then: nothing
-    /// travels between the wake and the claim.
-    Claim(Box<ClaimRequest>),
-}
 
 /// The end of a wait.
 #[derive(Debug)]
@@ -36,114 +26,97 @@ pub(crate) enum Ring {
     Claimed(BootInstant, Result<ClaimAnswer>),
 }
 
+/// A wait: gives the connection back, if it is still good.
+type Wait = BoxFuture<'static, (Option<Doorbell>, Ring)>;
+
 /// One queue's bell.
-#[derive(Debug)]
 pub(crate) struct Bell {
-    orders: mpsc::Sender<Order>,
-    rings: mpsc::Receiver<Ring>,
-    task: JoinHandle<()>,
-    armed: bool,
+    store: Store,
+    queue: QueueName,
+    connection: Option<Doorbell>,
+    wait: Option<Wait>,
 }
 
 impl Bell {
     /// A bell that waits when told to.
     pub(crate) fn new(store: Store, queue: QueueName) -> Self {
-        let (orders, taken) = mpsc::channel(1);
-        let (answers, rings) = mpsc::channel(1);
-        let task = tokio::spawn(answer_waits(store, queue, taken, answers));
-        Self { orders, rings, task, armed: false }
+        Self { store, queue, connection: None, wait: None }
     }
 
     /// Is it waiting?
     pub(crate) fn is_armed(&self) -> bool {
-        self.armed
+        self.wait.is_some()
     }
 
-    /// Begins to wait, unless it does already.
+    /// Begins to wait for the marker, unless it waits already.
     pub(crate) fn arm(&mut self) {
-        self.order(Order::Wake);
+        if self.wait.is_none() {
+            let (store, queue, connection) = self.parts();
+            self.wait = Some(wait_for_marker(store, queue, connection).boxed());
+        }
     }
 
-    /// Begins to wait with a claim behind the wait. Not while it waits.
+    /// Begins to wait for the marker or the end of the longest wait, with a claim behind it that Redis holds back until
+    /// then: nothing travels between the wake and the claim. Not while it waits.
     pub(crate) fn arm_claim(&mut self, request: ClaimRequest) {
-        self.order(Order::Claim(Box::new(request)));
+        let (store, queue, connection) = self.parts();
+        self.wait = Some(wait_and_claim(store, queue, connection, request).boxed());
     }
 
-    fn order(&mut self, order: Order) {
-        if !self.armed {
-            self.armed = self.orders.try_send(order).is_ok();
-        }
+    fn parts(&mut self) -> (Store, QueueName, Option<Doorbell>) {
+        (self.store.clone(), self.queue.clone(), self.connection.take())
     }
 
-    /// The end of a wait. Cancel-safe; never, when not armed.
+    /// The end of a wait. Cancel-safe: the wait stays; never, when not armed.
     pub(crate) async fn rung(&mut self) -> Ring {
-        if self.armed
-            && let Some(ring) = self.rings.recv().await
-        {
-            self.armed = false;
-            return ring;
-        }
-        std::future::pending().await
-    }
-
-    /// Ends the wait and its connection, so that it takes no marker any more.
-    pub(crate) async fn silence(mut self) {
-        self.task.abort();
-        let _ = (&mut self.task).await;
+        let Some(wait) = &mut self.wait else { return std::future::pending().await };
+        let (connection, ring) = wait.await;
+        (self.connection, self.wait) = (connection, None);
+        ring
     }
 }
 
-async fn answer_waits(
+async fn bell_of(store: &Store, connection: Option<Doorbell>) -> Result<Doorbell> {
+    match connection {
+        Some(bell) => Ok(bell),
+        None => store.doorbell().await,
+    }
+}
+
+async fn wait_for_marker(
     store: Store,
     queue: QueueName,
-    mut orders: mpsc::Receiver<Order>,
-    answers: mpsc::Sender<Ring>,
-) {
-    let mut connection: Option<Doorbell> = None;
-    while let Some(order) = orders.recv().await {
-        let ring = match order {
-            Order::Wake => Ring::Wake(match wait_once(&store, &mut connection, &queue).await {
-                Ok(woken) => woken,
-                Err(error) => {
-                    tracing::debug!(%error, "the wake connection broke; claiming instead");
-                    connection = None;
-                    tokio::time::sleep(RETRY_PAUSE).await;
-                    false
-                }
-            }),
-            Order::Claim(request) => {
-                let sent = BootInstant::now();
-                let answer = claim_once(&store, &mut connection, &queue, &request).await;
-                if answer.is_err() {
-                    connection = None;
-                }
-                Ring::Claimed(sent, answer)
-            }
-        };
-        if answers.send(ring).await.is_err() {
-            return;
+    connection: Option<Doorbell>,
+) -> (Option<Doorbell>, Ring) {
+    let waited = async {
+        let mut bell = bell_of(&store, connection).await?;
+        let woken = bell.wait(&[store.keys(&queue)], LONGEST_WAIT).await?.is_some();
+        Ok::<_, leasehold_common::Error>((bell, woken))
+    };
+    match waited.await {
+        Ok((bell, woken)) => (Some(bell), Ring::Wake(woken)),
+        Err(error) => {
+            tracing::debug!(%error, "the wake connection broke; claiming instead");
+            tokio::time::sleep(RETRY_PAUSE).await;
+            (None, Ring::Wake(false))
         }
     }
 }
 
-async fn bell_of<'a>(store: &Store, connection: &'a mut Option<Doorbell>) -> Result<&'a mut Doorbell> {
-    Ok(match connection {
-        Some(bell) => bell,
-        None => connection.insert(store.doorbell().await?),
-    })
-}
-
-async fn wait_once(store: &Store, connection: &mut Option<Doorbell>, queue: &QueueName) -> Result<bool> {
-    let bell = bell_of(store, connection).await?;
-    Ok(bell.wait(&[store.keys(queue)], LONGEST_WAIT).await?.is_some())
-}
-
-async fn claim_once(
-    store: &Store,
-    connection: &mut Option<Doorbell>,
-    queue: &QueueName,
-    request: &ClaimRequest,
-) -> Result<ClaimAnswer> {
-    let bell = bell_of(store, connection).await?;
-    store.claim_when_woken(bell, queue, request, LONGEST_WAIT).await
+async fn wait_and_claim(
+    store: Store,
+    queue: QueueName,
+    connection: Option<Doorbell>,
+    request: ClaimRequest,
+) -> (Option<Doorbell>, Ring) {
+    let sent = BootInstant::now();
+    let claimed = async {
+        let mut bell = bell_of(&store, connection).await?;
+        let answer = store.claim_when_woken(&mut bell, &queue, &request, LONGEST_WAIT).await?;
+        Ok((bell, answer))
+    };
+    match claimed.await {
+        Ok((bell, answer)) => (Some(bell), Ring::Claimed(sent, Ok(answer))),
+        Err(error) => (None, Ring::Claimed(sent, Err(error))),
+    }
 }

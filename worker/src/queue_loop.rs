@@ -115,7 +115,8 @@ impl QueueLoop {
                 self.wait(&mut bell).await;
             }
         }
-        bell.silence().await;
+        // Its connection goes with it, so that it takes no marker any more.
+        drop(bell);
         self.at_bell = false;
         self.close().await;
         self.finish_what_runs().await;

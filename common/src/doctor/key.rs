@@ -1,8 +1,8 @@
 //! Which key is which: every key of the namespace is of a kind that [`crate::keys`] lists, or a finding.
 
 use crate::keys::{
-    CLAIM_KIND, DONE_KIND, KeyKind, LEVELS, QUEUE_KINDS, QUEUES_KIND, READY_KIND, TASK_KINDS, WORKER_KIND,
-    WORKERS_KIND,
+    BEAT_KIND, CLAIM_KIND, DONE_KIND, KeyKind, LEVELS, QUEUE_KINDS, QUEUES_KIND, READY_KIND, TASK_KINDS,
+    WORKER_KIND, WORKERS_KIND,
 };
 use crate::name::{Incarnation, Namespace, QueueName, TaskId};
 use crate::state::TaskState;
@@ -38,6 +38,7 @@ impl Key {
             "ready" => LEVELS.contains(&tail).then_some(READY_KIND),
             "done" => tail.parse().is_ok_and(TaskState::is_terminal).then_some(DONE_KIND),
             "claim" => Incarnation::new(tail).is_ok().then_some(CLAIM_KIND),
+            "beat" => Incarnation::new(tail).is_ok().then_some(BEAT_KIND),
             _ => None,
         };
         made(known?, Some(queue), None)
@@ -80,6 +81,7 @@ mod tests {
             k.totals(),
             k.waited(),
             k.claim(&inc),
+            k.beat(&inc),
         ];
         of_queue.extend(LEVELS.map(|level| k.ready(level)));
         of_queue.extend(TaskState::ALL.into_iter().filter(|s| s.is_terminal()).map(|s| k.done(s)));

@@ -82,22 +82,18 @@ impl Store {
         let mut reply = self.ok(queue, call).await?;
         let now_ms = reply.number()?;
         let lease = Duration::from_millis(reply.number()?);
-        let mut answers = Vec::with_capacity(beats.len());
-        while reply.has_more() {
-            let tag = reply.text()?;
-            let what = reply.text()?;
-            let hard_end_ms = reply.number()?;
-            let by = reply.text()?;
-            answers.push(match tag.as_str() {
+        let answers = reply.for_each(beats.len(), |reply, tag| {
+            let (what, hard_end_ms, by) = (reply.text()?, reply.number()?, reply.text()?);
+            Ok(match tag {
                 "ok" => BeatAnswer::Ok,
                 "stop" => BeatAnswer::Stop { cause: cause(&what)?, hard_end_ms, by },
                 "ended" => BeatAnswer::Ended(what.parse()?),
                 "gone" => BeatAnswer::Gone,
                 "lost" => BeatAnswer::Lost,
                 "corrupt" => BeatAnswer::Corrupt,
-                _ => return Err(reply.unknown_tag(&tag)),
-            });
-        }
+                _ => return Err(reply.unknown_tag(tag)),
+            })
+        })?;
         if answers.len() != beats.len() {
             return Err(Error::Protocol("heartbeat answered another number of runs than asked".into()));
         }

@@ -94,7 +94,7 @@ fn known_ids(queue: &Queue, keys: &[String]) -> BTreeSet<String> {
     for key in keys {
         let suffix = owned.suffix_of(key).expect("a key of the queue");
         let Some((part, rest)) = suffix.split_once(':') else { continue };
-        if !matches!(part, "ready" | "done" | "claim") {
+        if !matches!(part, "ready" | "done" | "claim" | "beat") {
             ids.insert(rest.to_owned());
         }
     }

@@ -36,13 +36,17 @@ fn spread(
     mut parts: Vec<String>,
     (skip, step): (usize, usize),
 ) -> Vec<String> {
-    if !matches!(script.name, "enqueue" | "finish") || parts.len() != skip + step {
-        return parts;
-    }
-    let fields = if words.get(1).is_some_and(|timing| timing == b"now") { 3 } else { 4 };
-    let one = parts[skip..].to_vec();
-    for _ in 1..(words.len() - 2) / fields {
-        parts.extend(one.clone());
+    let fields = match script.name {
+        "enqueue" if words.get(1).is_some_and(|timing| timing == b"now") => 3,
+        "enqueue" | "finish" => 4,
+        "heartbeat" => 2,
+        _ => return parts,
+    };
+    if parts.len() == skip + step {
+        let one = parts[skip..].to_vec();
+        for _ in 1..(words.len() - 2) / fields {
+            parts.extend(one.clone());
+        }
     }
     parts
 }
