@@ -3,12 +3,14 @@
 -- TRANSITIONS: none (it may record the stop of a run past its run timeout)
 -- ARGV: format incarnation
 -- ITEM: id run
+--   run: with a `!` in front where the worker itself stops it: then the record is asked, whatever the key says
 -- DERIVED: Q:task:<id> Q:lease:<id> Q:beat:<incarnation> Q:gone Q:pulse Q:totals Q:events
 -- RETURNS: {'ok', now_ms, lease_ms, then per item: tag, cause or state, hard_end_ms, by;
 --   or once for all where every item is ok}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ok stop ended gone lost corrupt
--- RELIES ON: the record, not the lease, saying who owns a task
+-- RELIES ON: the record, not the lease, saying who owns a task; a key that holds a run's bare fence being gone or changed
+--   with all that a heartbeat has to tell
 -- REPEATABLE: yes; a run whose lease lapsed but which the record still names takes its lease up again
 
 local format, inc = ARGV[1], ARGV[2]
@@ -27,16 +29,32 @@ local refused = open(format)
 if refused then
   return refused
 end
-local keys = task_keys(args, FIRST, FIELDS)
-prefetch(keys)
-
--- The usual beat: nothing rare is known of the task, and its run timeout is the default and far away.
-local plain, plain_beats = {}, 0
-for i, key in ipairs(keys) do
-  plain[i] = not driven and plain_alive(known[key], args[FIRST + 1 + (i - 1) * FIELDS])
-  plain_beats = plain_beats + (plain[i] and 1 or 0)
+-- The heartbeat key tells most: where it holds the bare fence, the run is the task's and nobody asks it to stop, for every
+-- script that changes that changes the key. Else the record is asked. A driven clock keeps more in the key.
+local LEASE = Q .. 'lease:'
+local runs, run_of, lease_keys, fences = 0, {}, {}, {}
+for at = FIRST, #args, FIELDS do
+  local run = args[at + 1]
+  local stops = byte(run) == 33
+  runs = runs + 1
+  run_of[runs] = stops and sub(run, 2) or run
+  lease_keys[runs], fences[runs] = LEASE .. args[at], not stops and run .. ' ' .. inc
 end
-local long = plain_beats < #keys and open_long_way() or nil
+local held = runs > 0 and runs <= SLICE and not driven and call('MGET', unpack(lease_keys)) or {}
+local asked, task_of = {}, {}
+for i = 1, runs do
+  if not fences[i] or held[i] ~= fences[i] then
+    task_of[i] = TASK .. args[FIRST + (i - 1) * FIELDS]
+    asked[#asked + 1] = task_of[i]
+  end
+end
+prefetch(asked)
+local fresh, rare = {}, false
+for i, key in pairs(task_of) do
+  fresh[i] = not driven and fences[i] and plain_alive(known[key], run_of[i])
+  rare = rare or not fresh[i]
+end
+local long = rare and open_long_way() or nil
 if not long then
   read('ZCARD', 'gone')
 end
@@ -46,28 +64,30 @@ if refused then
 end
 
 allowed_first_write()
-local LEASE, T_TEXT = Q .. 'lease:', int(T)
-if plain_beats > 0 then
-  call('SET', Q .. 'beat:' .. inc, int(now), 'PX', int(2 * T))
-end
+local t_text, renewed = int(T), false
 local reply, all_ok = { 'ok', now, T }, true
-for i = 1, #keys do
-  local at = FIRST + (i - 1) * FIELDS
-  local id, run = args[at], args[at + 1]
+for i = 1, runs do
   local tag, what, hard_end_ms, by = 'ok', '', 0, ''
-  if plain[i] then
-    call('SET', LEASE .. id, run .. ' ' .. inc, 'PX', T_TEXT)
+  if not task_of[i] then
+    call('PEXPIRE', lease_keys[i], t_text)
+    renewed = true
+  elseif fresh[i] then
+    call('SET', lease_keys[i], fences[i], 'PX', t_text)
+    renewed = true
   else
-    tag, what, hard_end_ms, by = long.beat(id, run)
+    tag, what, hard_end_ms, by = long.beat(args[FIRST + (i - 1) * FIELDS], run_of[i])
     all_ok = all_ok and tag == 'ok'
   end
   local n = 4 * i - 1
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = tag, what, hard_end_ms, by
 end
+if renewed then
+  call('SET', Q .. 'beat:' .. inc, int(now), 'PX', int(2 * T))
+end
 if long then
   long.commit()
 end
-if all_ok and #keys > 1 then
+if all_ok and runs > 1 then
   return { 'ok', now, T, 'ok', '', 0, '' }
 end
 return reply

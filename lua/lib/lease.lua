@@ -10,6 +10,21 @@ local function fence(rec)
   return rec.run .. ' ' .. rec.inc
 end
 
+-- A run that is asked to stop has that in its key, too: a heartbeat that finds its bare fence there need not look at the
+-- record to know that nothing has changed.
+local STOP = ' stop'
+
+local function key_value(rec)
+  return fence(rec) .. (rec.sp and STOP or '')
+end
+
+-- Says in the key, if there is one, that the run is asked to stop.
+local function mark_stop(id, rec)
+  if not driven then
+    call('SET', Q .. 'lease:' .. id, key_value(rec), 'XX', 'KEEPTTL')
+  end
+end
+
 -- When a key was last written for an incarnation: a run that began later has none, and its finish looks for none.
 local noted = {}
 
@@ -23,9 +38,9 @@ end
 -- Takes or renews the lease of a record's run for `ms`.
 local function lease(id, rec, ms)
   if driven then
-    call('SET', Q .. 'lease:' .. id, fence(rec) .. ' ' .. int(now + ms), 'PX', DRIVEN_PX)
+    call('SET', Q .. 'lease:' .. id, key_value(rec) .. ' ' .. int(now + ms), 'PX', DRIVEN_PX)
   else
-    call('SET', Q .. 'lease:' .. id, fence(rec), 'PX', int(ms))
+    call('SET', Q .. 'lease:' .. id, key_value(rec), 'PX', int(ms))
   end
   note_key(rec.inc)
 end
@@ -44,14 +59,15 @@ local function key_left(id, rec)
   end
   if driven then
     local whose, expiry = string.match(held, '^(.*) (%d+)$')
-    local left = whose == fence(rec) and math.max(0, tonumber(expiry) - now) or 0
+    local ours = whose == fence(rec) or whose == fence(rec) .. STOP
+    local left = ours and math.max(0, tonumber(expiry) - now) or 0
     if left > T + B then
       lease(id, rec, T)
       return T
     end
     return left
   end
-  if held ~= fence(rec) then
+  if held ~= fence(rec) and held ~= fence(rec) .. STOP then
     return 0
   end
   local left = call('PTTL', Q .. 'lease:' .. id)

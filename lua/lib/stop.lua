@@ -14,6 +14,7 @@ local function request_stop(id, rec, cause, grace, by, reason)
   end
   if not was or (cause == 'abort' and was.c ~= 'abort') then
     rec.sp = { c = cause, at = now, g = grace, he = ends, by = by, rs = reason, ec = was and was.c or nil }
+    mark_stop(id, rec)
     event(id, rec.st, cause == 'abort' and 'aborting' or rec.st, rec.n, cause)
     publish('stops', id .. ' ' .. rec.run)
   elseif ends < was.he then

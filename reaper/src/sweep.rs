@@ -11,7 +11,6 @@ use leasehold_common::{Error, Result};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::SWEEP_EVERY;
 use crate::reaper::Reaper;
 use crate::schedule::Schedule;
 use crate::stats::Stats;
@@ -21,6 +20,9 @@ use crate::trouble::backoff;
 const ROWS: usize = 100;
 /// Calls in a row for a queue that says there is more, before others have their turn.
 const ROUNDS: usize = 8;
+/// Between two sweeps of a queue with nothing more due at once: of ten thousand runs one is due each millisecond, and
+/// a sweep costs Redis as much as ten looks. A look that comes so late moves no bound by more.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// With nothing due the loop looks for new queues only when told; this is its longest sleep.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -95,7 +97,7 @@ async fn turn(reaper: &Reaper, stop: &CancellationToken, queue: QueueName) -> (Q
             Ok(swept) => {
                 reaper.swept(&queue, &swept);
                 if !has_more(&swept) || stop.is_cancelled() {
-                    let pause = swept.next_look.clamp(*SWEEP_EVERY.start(), reaper.config.sweep_every);
+                    let pause = swept.next_look.max(SHORTEST_PAUSE).min(reaper.config.sweep_every);
                     return (queue, Ok(pause));
                 }
             }

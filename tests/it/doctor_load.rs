@@ -60,7 +60,8 @@ async fn work(store: Store, queue: QueueName, name: &str, until: Instant) {
             return;
         };
         let runs = claimed.tasks;
-        let beats: Vec<Beat> = runs.iter().map(|t| Beat { id: t.id.clone(), run: t.run.clone() }).collect();
+        let beats: Vec<Beat> =
+            runs.iter().map(|t| Beat { id: t.id.clone(), run: t.run.clone(), stopping: false }).collect();
         store.heartbeat(&queue, &hand.inc, &beats).await.unwrap();
         let piece = |t: &leasehold_common::store::ClaimedTask| LogPiece {
             id: t.id.clone(),

@@ -1,9 +1,10 @@
 //! The claim: order, fairness, bounds, and who is woken.
 
 use leasehold_common::policy::Priority;
-use leasehold_common::record::FailureKind;
+use leasehold_common::record::{FailureKind, StopCause};
 use leasehold_common::state::TaskState;
-use leasehold_common::store::{ClaimRequest, NewTask, Outcome, When};
+use leasehold_common::store::{AbortRequest, Beat, BeatAnswer, ClaimRequest, NewTask, Outcome, When};
+use leasehold_tests::eventually::eventually_async;
 use leasehold_tests::queue::{Hand, Queue, T, done, end, id, ms, task, task_with};
 
 fn of(name: &str, priority: Priority) -> NewTask {
@@ -261,6 +262,60 @@ async fn leases_are_keys_that_expire_after_the_lease() {
     }
     queue.finish(&hand, done(&run)).await;
     assert!(!there(&queue), "it ends with the run");
+    queue.check().await;
+}
+
+/// A heartbeat that finds its bare fence in the key looks at no record; so whatever it has to tell changes the key.
+#[tokio::test]
+async fn what_a_heartbeat_has_to_tell_is_told_although_its_key_is_there() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    queue.redis::<()>(&["HDEL", &queue.key("config"), "clock"]);
+    let fence = |run: &leasehold_common::store::ClaimedTask| format!("{} {}", run.run, hand.inc);
+    let key = |name: &str| queue.redis::<Option<String>>(&["GET", &queue.key(&format!("lease:{name}"))]);
+    // A stop that somebody else records.
+    let run = queue.running(&hand, task("abort")).await;
+    assert_eq!(queue.beat(&hand, &run).await, BeatAnswer::Ok);
+    assert_eq!(key("abort"), Some(fence(&run)));
+    queue.store.abort(&queue.name, &[AbortRequest::new(id("abort"), "me", "why")]).await.unwrap();
+    assert_eq!(key("abort"), Some(format!("{} stop", fence(&run))));
+    for _ in 0..2 {
+        let told = queue.beat(&hand, &run).await;
+        assert!(matches!(told, BeatAnswer::Stop { cause: StopCause::Abort, .. }), "{told:?}");
+    }
+    queue.check().await;
+    queue.finish(&hand, done(&run)).await;
+    assert_eq!(
+        (key("abort"), queue.beat(&hand, &run).await),
+        (None, BeatAnswer::Ended(TaskState::Completed))
+    );
+    // A stop that the worker itself has ordered.
+    let bounded = task_with("bound", |t| t.body.policy.run_timeout = Some(ms(30)));
+    let run = queue.running(&hand, bounded).await;
+    let beat = |stopping| Beat { id: run.id.clone(), run: run.run.clone(), stopping };
+    assert_eq!(queue.beat(&hand, &run).await, BeatAnswer::Ok, "nothing has been recorded");
+    let told = eventually_async("the timeout is recorded", ms(5000), async || {
+        let told =
+            queue.store.heartbeat(&queue.name, &hand.inc, &[beat(true)]).await.unwrap().answers.remove(0);
+        let stops = matches!(told, BeatAnswer::Stop { cause: StopCause::RunTimeout, .. });
+        if stops { Ok(told) } else { Err(format!("{told:?}")) }
+    })
+    .await;
+    assert_eq!(queue.beat(&hand, &run).await, told, "the key says so from then on");
+    queue.finish(&hand, end(&run, Outcome::Released)).await;
+    assert_eq!(key("bound"), None);
+    // A run that another took over.
+    let over = queue.running(&hand, task("over")).await;
+    assert_eq!(queue.beat(&hand, &over).await, BeatAnswer::Ok);
+    queue.finish(&hand, end(&over, Outcome::Released)).await;
+    assert_eq!((key("over"), queue.beat(&hand, &over).await), (None, BeatAnswer::Ended(TaskState::Queued)));
+    let other = Hand::new("other");
+    let again = queue.claim(&other, 1).await.remove(0);
+    assert_eq!(queue.beat(&other, &again).await, BeatAnswer::Ok);
+    assert_eq!(key("over"), Some(format!("{} {}", again.run, other.inc)));
+    assert_eq!(queue.beat(&hand, &over).await, BeatAnswer::Ended(TaskState::Queued));
+    queue.finish(&other, done(&again)).await;
+    assert_eq!(key("over"), None, "no key outlives its run");
     queue.check().await;
 }
 

@@ -46,7 +46,7 @@ async fn changes_nothing(
         let got = queue.store.finish(&queue.name, inc, &[late]).await.unwrap();
         assert_eq!(got, [finish], "finish by {case}");
     }
-    let beats = [Beat { id: id(name), run: run.clone() }];
+    let beats = [Beat { id: id(name), run: run.clone(), stopping: false }];
     let got = queue.store.heartbeat(&queue.name, inc, &beats).await.unwrap().answers;
     assert_eq!(got, [beat], "heartbeat by {case}");
     let progress =

@@ -184,7 +184,7 @@ impl Walk {
             .runs
             .iter()
             .filter(|(owner, _)| *owner == by)
-            .map(|(_, run)| Beat { id: run.id.clone(), run: run.run.clone() })
+            .map(|(_, run)| Beat { id: run.id.clone(), run: run.run.clone(), stopping: false })
             .collect();
         let inc = &self.hands[by].inc;
         let answers = self.queue.store.heartbeat(&self.queue.name, inc, &mine).await.unwrap().answers;

@@ -69,7 +69,8 @@ pub(crate) struct Heart {
 impl Heart {
     pub(crate) fn start(queue: &Queue, hand: &Hand, tasks: &[ClaimedTask]) -> Self {
         let (store, name, inc) = (queue.store.clone(), queue.name.clone(), hand.inc.clone());
-        let beats: Vec<Beat> = tasks.iter().map(|t| Beat { id: t.id.clone(), run: t.run.clone() }).collect();
+        let beats: Vec<Beat> =
+            tasks.iter().map(|t| Beat { id: t.id.clone(), run: t.run.clone(), stopping: false }).collect();
         Self { run: tokio::spawn(async move { beat(store, name, inc, beats).await }) }
     }
 }

@@ -264,7 +264,7 @@ impl Queue {
 
     /// Renews one lease.
     pub async fn beat(&self, hand: &Hand, task: &ClaimedTask) -> BeatAnswer {
-        let beat = Beat { id: task.id.clone(), run: task.run.clone() };
+        let beat = Beat { id: task.id.clone(), run: task.run.clone(), stopping: false };
         self.store.heartbeat(&self.name, &hand.inc, &[beat]).await.expect("heartbeat").answers.remove(0)
     }
 

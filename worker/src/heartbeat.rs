@@ -167,8 +167,7 @@ impl Heart {
         let sent = BootInstant::now();
         let mut all: Option<Beats> = None;
         for batch in runs.chunks(BATCH_ITEMS) {
-            let beats: Vec<Beat> =
-                batch.iter().map(|r| Beat { id: r.key.id.clone(), run: r.key.run.clone() }).collect();
+            let beats: Vec<Beat> = batch.iter().map(|run| beat_of(run)).collect();
             match self.store.heartbeat(&queue, &self.incarnation, &beats).await {
                 Ok(answer) => match &mut all {
                     Some(all) => all.answers.extend(answer.answers),
@@ -281,6 +280,10 @@ impl Heart {
             }
         }
     }
+}
+
+fn beat_of(run: &Run) -> Beat {
+    Beat { id: run.key.id.clone(), run: run.key.run.clone(), stopping: run.is_stopping() }
 }
 
 /// From the hard end back to the kill: `hard_end = stop + grace + T + B`.

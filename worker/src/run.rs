@@ -110,6 +110,11 @@ impl Run {
         self.orders.subscribe()
     }
 
+    /// Is it ordered to stop?
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.orders.borrow().stop.is_some()
+    }
+
     /// The body, decoded by the executor.
     pub(crate) fn body(&self) -> leasehold_common::Result<Body> {
         Body::decode(&self.claimed.body)

@@ -234,6 +234,8 @@ fn lease(moment: &Moment, record: &TaskRecord, p: &Places) -> Option<Verdict> {
         return Some(Verdict::breach("lease-of-no-run", message));
     };
     let rest = value.strip_prefix(&format!("{run} {incarnation}"));
+    // It may say that the run is asked to stop.
+    let rest = rest.map(|rest| rest.strip_prefix(" stop").unwrap_or(rest));
     let driven = match rest {
         Some("") => false,
         Some(expiry) if expiry.starts_with(' ') => true,

@@ -17,6 +17,8 @@ pub struct Beat {
     pub id: TaskId,
     /// The run.
     pub run: RunId,
+    /// The worker itself stops it: Redis records that, and tells until when it has time.
+    pub stopping: bool,
 }
 
 /// What Redis says of a run.
@@ -77,7 +79,11 @@ impl Store {
         let mut call = ScriptCall::new(&script::HEARTBEAT, &self.keys(queue)).arg(incarnation.as_str());
         for beat in beats {
             call.push(beat.id.as_str());
-            call.push(beat.run.as_str());
+            if beat.stopping {
+                call.push(format!("!{}", beat.run));
+            } else {
+                call.push(beat.run.as_str());
+            }
         }
         let mut reply = self.ok(queue, call).await?;
         let now_ms = reply.number()?;
