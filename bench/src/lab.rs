@@ -24,6 +24,9 @@ use crate::target::Target;
 const REMOVALS: usize = 5;
 const AFTERWARDS: Duration = Duration::from_millis(100);
 
+/// Letters by which the namespaces of two benchmarks on one Redis differ.
+const SUFFIX: usize = 6;
+
 /// The place of work.
 pub(crate) struct Lab<'a> {
     pub(crate) plan: &'a Plan,
@@ -46,6 +49,16 @@ impl std::fmt::Debug for Lab<'_> {
     }
 }
 
+/// Alone, the default: keys are as long as those of a user with defaults. Beside others, a random one nearly as short.
+fn namespace(own: bool) -> Result<Namespace> {
+    if own {
+        return Ok(Namespace::default());
+    }
+    let mut suffix = uuid::Uuid::new_v4().simple().to_string();
+    suffix.truncate(SUFFIX);
+    Ok(Namespace::new(format!("lhb-{suffix}"))?)
+}
+
 impl<'a> Lab<'a> {
     pub(crate) async fn open(
         plan: &'a Plan,
@@ -53,9 +66,7 @@ impl<'a> Lab<'a> {
         stop: CancellationToken,
         progress: &'a dyn Progress,
     ) -> Result<Self> {
-        let mut suffix = uuid::Uuid::new_v4().simple().to_string();
-        suffix.truncate(8);
-        let namespace = Namespace::new(format!("bench-{suffix}"))?;
+        let namespace = namespace(target.own)?;
         // Told as everywhere: that nobody answers, or that Leasehold does not work on this Redis.
         Store::open(&target.url, namespace.clone(), ConnectOptions::default())?.check_server().await?;
         let lab = Self {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use leasehold_common::keys::QueueKeys;
 use leasehold_common::store::{QueueSettings, Store};
 use leasehold_producer::{Producer, QueueName, TaskState};
 use leasehold_reaper::{Config, Reaper};
@@ -256,6 +257,23 @@ impl<'a> Ours<'a> {
             Ok(())
         });
         Ok(Working { stop, task })
+    }
+
+    /// Sweeps all queues until no event log gets shorter: as a reaper leaves them, at their cap.
+    pub(crate) async fn sweep_to_cap(&self) -> Result<()> {
+        let reaper = Reaper::new(self.lab.store()?, Config::default())?;
+        let events = QueueKeys::new(&self.lab.namespace, &self.queue).events();
+        let mut before = u64::MAX;
+        loop {
+            if reaper.run_once().await.errors > 0 {
+                return Err(Error::odd("a sweep", "was not answered"));
+            }
+            let left: u64 = self.lab.server.ask(&["XLEN", &events]).await?;
+            if left == before {
+                return Ok(());
+            }
+            before = left;
+        }
     }
 
     /// Waits until the counter has reached what it wants, and no task lives any more.

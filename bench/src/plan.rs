@@ -130,6 +130,8 @@ pub struct Plan {
 pub struct Scale {
     /// Tasks of a pick-up round, each 10 ms after the one before.
     pub pickups: usize,
+    /// Tasks whose memory is measured: enough that the event log reaches its cap.
+    pub memory: usize,
     /// The depths that are compared.
     pub depths: (usize, usize),
     /// Tasks that run at once, and how long they are watched.
@@ -146,6 +148,7 @@ impl Scale {
     pub const fn full() -> Self {
         Self {
             pickups: 200,
+            memory: 200_000,
             depths: (10_000, 1_000_000),
             leases: (10_000, Duration::from_secs(20)),
             idle: Duration::from_secs(15),
@@ -158,6 +161,7 @@ impl Scale {
     pub const fn quick() -> Self {
         Self {
             pickups: 20,
+            memory: 1000,
             depths: (300, 3000),
             leases: (200, Duration::from_secs(1)),
             idle: Duration::from_secs(1),

@@ -13,7 +13,7 @@ use crate::spread::Spread;
 /// The part of the shallow depth that is enqueued and drained in a round.
 const PART: f64 = 0.8;
 /// Bytes that a queued task may take, to see whether all of them fit.
-const EACH: f64 = 1000.0;
+pub(super) const EACH: f64 = 1000.0;
 /// Turns of a round: they are short.
 const TURNS: usize = 2;
 /// How far the deep queue may fall behind.
@@ -53,6 +53,7 @@ async fn standing<'a>(lab: &'a Lab<'a>, name: &'static str, depth: usize) -> Res
     let queue = lab.ours(name).await?;
     let empty = lab.server.settled_memory().await?;
     queue.fill(depth).await?;
+    queue.sweep_to_cap().await?;
     let bytes = (lab.server.settled_memory().await? - empty) / depth as f64;
     Ok(Standing { queue, bytes })
 }

@@ -21,7 +21,7 @@ use crate::signals;
 /// leasehold.toml names, unless --private. There it works in a namespace of its own and removes it, also after
 /// Ctrl-C; it loads that Redis as much as it can, queues a million tasks (about 1 GB; --rows leaves rows out), and
 /// other traffic disturbs the figures. The doctor looks at every invariant after each stretch of work; a breach ends
-/// the benchmark with 1. About 7 minutes.
+/// the benchmark with 1. About 8 minutes.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// Only these rows: cpu, discard, calls, drain, flow, enqueue, client, pickup, queued, kept, depth, leases,
