@@ -5,10 +5,10 @@ CARGO ?= cargo
 ALL := --workspace
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test cases check fmt lint doc rules deny rows bench layout-bench redis clean
+.PHONY: help build demo test cases check fmt lint doc rules deny rows bench layout-bench bench-instructions valgrind redis clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build every binary into target/debug
 	$(CARGO) build $(ALL) --bins
@@ -64,6 +64,25 @@ bench: redis ## measure Leasehold beside raw streams, and write docs/performance
 
 layout-bench: ## measure the record layouts (docs/decisions)
 	python3 bench/layout/run.py
+
+# What `make bench-instructions` is told: `INSTRUCTIONS=--update` makes the figures of now the baseline.
+INSTRUCTIONS ?=
+
+bench-instructions: redis valgrind ## count what the scripts cost Redis, against a stored baseline
+	python3 bench/instructions/run.py $(INSTRUCTIONS)
+
+valgrind: ## make sure that there is a valgrind to count with
+	@if command -v callgrind_control >/dev/null; then \
+		: ; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing valgrind"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind; \
+	elif [ "$$(id -u)" = 0 ] && command -v apk >/dev/null; then apk add valgrind; \
+	elif [ "$$(id -u)" = 0 ] && command -v dnf >/dev/null; then dnf install -y valgrind; \
+	else \
+		echo "No valgrind is on the PATH: install it (apt-get install valgrind)." >&2; \
+		exit 1; \
+	fi
 
 redis: ## make sure that there is a Redis server to test with
 	@if [ -n "$$REDIS_SERVER" ] || command -v redis-server >/dev/null || command -v valkey-server >/dev/null; then \
