@@ -12,7 +12,7 @@
 -- RELIES ON: the answer being decided by the same record that the write changes
 -- REPEATABLE: yes; the same request id only answers
 
--- INCLUDE base types known moves ledger plain policy fixed codec record lease ended place stop pulse outcome
+-- INCLUDE base types known ledger notes plain policy fixed codec record lease ended place stop pulse outcome
 
 local FIELDS, REQUEST_BYTES, BY_BYTES, REASON_BYTES = 5, 64, 256, 1024
 local format = ARGV[1]
@@ -30,7 +30,7 @@ for at = 2, #ARGV, FIELDS do
   ids[#ids + 1] = item.id
 end
 
-local refused = open(format) or (junk and { 'badargs', junk })
+local refused = unopened or (junk and { 'badargs', junk })
   or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running', 'scheduled',
     'done:aborted', 'gone', 'pulse', 'totals', 'events')
 if refused then

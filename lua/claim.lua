@@ -15,17 +15,17 @@
 -- RELIES ON: one claim in flight per incarnation and queue; entries leave a ready stream from its head only
 -- REPEATABLE: yes; under the same number the runs of the last answer that still stand, each with a fresh lease
 
-local PROMOTE, REMEMBERED_MS, LOWEST_EVERY = 128, 86400000, 8
+local PROMOTE, REMEMBERED_MS, LOWEST_EVERY = 128, '86400000', 8
 local LOWEST_FIRST = { 'low', 'normal', 'high', 'again', 'urgent' }
 local NAME_BYTES = 64
 local format, inc, worker = ARGV[1], ARGV[2], ARGV[3]
 
--- INCLUDE base known moves ledger plain plain_start
+-- INCLUDE base known ledger plain plain_start
 
 local number, want, max_bytes = whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
 local mode, woken = ARGV[7], ARGV[8] == '1'
 
-local refused = open(format)
+local refused = unopened
 if not refused and not (number and want and want <= 1024 and max_bytes and (mode == 'open' or mode == 'closing')
     and (woken or ARGV[8] == '0') and inc ~= '' and #inc <= NAME_BYTES and #worker <= NAME_BYTES) then
   refused = { 'badargs', 'incarnation, worker, number, want (at most 1024), max_bytes, mode, woken' }
@@ -34,22 +34,21 @@ if refused then
   return refused
 end
 
--- Entries of each level that this call has not seen.
-local unseen = {}
-
-local function read_lengths()
+-- Entries of each level that this call has not seen. Most queues have normal tasks alone.
+local READY = { urgent = Q .. 'ready:urgent', again = Q .. 'ready:again', high = Q .. 'ready:high',
+  normal = Q .. 'ready:normal', low = Q .. 'ready:low' }
+local unseen = { urgent = 0, again = 0, high = 0, low = 0, normal = read('XLEN', 'ready:normal') }
+if call('EXISTS', READY.urgent, READY.again, READY.high, READY.low) > 0 then
   for _, level in ipairs(LEVELS) do
     unseen[level] = read('XLEN', 'ready:' .. level)
   end
 end
-
-read_lengths()
 read('ZCARD', 'running')
+read('HLEN', 'totals')
 read('XLEN', 'events')
 read('ZCARD', 'wake')
-local next_due = tonumber((read('ZRANGE', 'scheduled', 0, 0, 'WITHSCORES') or {})[2])
+local next_due = tonumber((read('ZRANGE', 'scheduled', '0', '0', 'WITHSCORES') or {})[2])
 local token = tonumber(read('GET', 'token') or 0) or 0
-local started = tonumber(read('HGET', 'totals', 'started') or 0) or 0
 local watched = read('GET', 'watch')
 local remembered = read('GET', 'claim:' .. inc)
 local readable, last = pcall(cmsgpack.unpack, remembered or '')
@@ -63,8 +62,8 @@ if misread then
 end
 if last.closed and mode == 'open' then
   -- Sent while it waited for the marker, which it may have taken.
-  allowed_first_write()
-  call('ZADD', Q .. 'wake', 0, 'w')
+  call('DEL', NEVER)
+  call('ZADD', Q .. 'wake', '0', 'w')
   return { 'closed' }
 end
 if number < last.n then
@@ -72,8 +71,12 @@ if number < last.n then
 end
 
 local reply = { 'ok', now, T, -1 }
-local handed, bytes, looks = {}, 0, 2048
+local handed, bytes, looks, removed = {}, 0, 2048, 0
 local chance = type(last.chance) == 'table' and last.chance or nil
+-- Where each level goes on; whether an entry was left behind there.
+local from, left_behind = {}, {}
+-- Tokens only grow, also when the clock steps back.
+token = math.max(token, now * 1000 - 1)
 
 local function hand_out(id, packed, apart)
   local n = #reply
@@ -87,28 +90,7 @@ local function remember(closed)
   call('SET', Q .. 'claim:' .. inc, cmsgpack.pack(answer), 'PX', REMEMBERED_MS)
 end
 
--- Tokens only grow, also when the clock steps back.
-token = math.max(token, now * 1000 - 1)
-
-local function next_token()
-  token = token + 1
-  return token
-end
-
--- What few tasks need, opened by the first that does.
-local function open_long_way()
-  -- INCLUDE types policy fixed codec record lease ended place promote outcome reclaim claim_rare
-  return { take = take, repeat_last = repeat_last, promote = promote }
-end
-
-local opened
-
-local function long_way()
-  opened = opened or open_long_way()
-  return opened
-end
-
-local running, begun = rows_of('running'), {}
+local running, begun = {}, {}
 local plain_look = int(now + math.min(T, DEFAULT_TIMEOUT_MS))
 
 local function start_plain(id, key, prefix, entry)
@@ -127,110 +109,72 @@ local function start_plain(id, key, prefix, entry)
   return true
 end
 
--- Where each level goes on; whether it has left one behind.
-local from, left_behind, removed = {}, {}, 0
-
-local function has_room()
-  return looks > 0 and (#handed == 0 or bytes < max_bytes)
+-- What few claims need.
+local function open_long_way()
+  -- INCLUDE types notes policy fixed codec record lease ended place promote outcome reclaim claim_rare levels
+  return { take_all = take_all, repeat_last = repeat_last, promote_due = promote_due }
 end
 
--- Takes up to `most` tasks from the head of a level. What was seen leaves in one trim, or one by one behind an entry
--- that stays.
-local function take_from(level, most)
-  local stream, before, leaving, seen = Q .. 'ready:' .. level, #handed, {}, nil
-  local page, keys = call('XRANGE', stream, from[level] or '-', '+', 'COUNT', most), {}
-  for i = 1, #page do
-    keys[i] = TASK .. page[i][2][2]
-  end
-  prefetch(keys)
-  local prefix = level .. ':'
-  for i, entry in ipairs(page) do
-    if not has_room() then
-      break
-    end
-    seen, looks, unseen[level] = entry[1], looks - 1, unseen[level] - 1
-    local id = entry[2][2]
-    if start_plain(id, keys[i], prefix, seen) or long_way().take(id, prefix .. seen) then
-      leaving[#leaving + 1] = seen
-    else
-      left_behind[level] = true
-    end
-  end
-  if not seen then
-    unseen[level] = 0
-    return 0
-  end
-  from[level] = '(' .. seen
-  if not left_behind[level] then
-    local ms, seq = string.match(seen, '^(%d+)%-(%d+)$')
-    call('XTRIM', stream, 'MINID', ms .. '-' .. int(tonumber(seq) + 1))
-  elseif #leaving > 0 then
-    call('XDEL', stream, unpack(leaving))
-  end
-  removed = removed + #leaving
-  return #handed - before
-end
-
-local function take_up_to(most, levels)
-  for _, level in ipairs(levels) do
-    while most > 0 and unseen[level] > 0 and has_room() do
-      most = most - take_from(level, most)
-    end
-  end
-end
-
--- How many levels hold entries that this call has not seen.
-local function levels_left()
-  local left = 0
-  for _, level in ipairs(LEVELS) do
-    left = left + (unseen[level] > 0 and 1 or 0)
-  end
-  return left
-end
-
--- Every eighth started task is read lowest first, so that nothing starves.
-local function take_all()
-  while #handed < want and levels_left() > 0 and has_room() do
-    local until_lowest = LOWEST_EVERY - 1 - (started + #handed) % LOWEST_EVERY
-    if levels_left() == 1 then
-      take_up_to(want - #handed, LEVELS)
-    elseif until_lowest > 0 then
-      take_up_to(math.min(until_lowest, want - #handed), LEVELS)
-    else
-      take_up_to(1, LOWEST_FIRST)
-    end
-  end
-end
-
--- INCLUDE watch
-allowed_first_write()
-
+call('DEL', NEVER)
+local opened
+ledger.zadd.running = running
 if mode == 'closing' or number == last.n then
   if number == last.n then
-    long_way().repeat_last()
+    open_long_way().repeat_last()
   end
   remember(mode == 'closing')
   ledger.wake = woken
   commit()
   return reply
 end
-
 if next_due and next_due <= now then
-  long_way().promote(PROMOTE)
-  read_lengths()
-  next_due = tonumber(call('ZRANGE', Q .. 'scheduled', 0, 0, 'WITHSCORES')[2])
+  opened = open_long_way()
+  next_due = opened.promote_due()
 end
-take_all()
+
+-- The usual claim: one level has entries, and its first tasks are plain. They leave in one trim.
+local levels, level = 0, nil
+for i = 1, #LEVELS do
+  if unseen[LEVELS[i]] > 0 then
+    levels, level = levels + 1, LEVELS[i]
+  end
+end
+if levels == 1 and want > 0 then
+  local page, keys, seen = call('XRANGE', READY[level], '-', '+', 'COUNT', want), {}, nil
+  for i = 1, #page do
+    keys[i] = TASK .. page[i][2][2]
+  end
+  prefetch(keys)
+  local prefix = level .. ':'
+  for i = 1, #page do
+    local entry = page[i]
+    if (bytes >= max_bytes and #handed > 0) or not start_plain(entry[2][2], keys[i], prefix, entry[1]) then
+      break
+    end
+    seen = entry[1]
+  end
+  if seen then
+    local ms, seq = string.match(seen, '^(%d+)%-(%d+)$')
+    call('XTRIM', READY[level], 'MINID', ms .. '-' .. int(tonumber(seq) + 1))
+    from[level], removed, looks = '(' .. seen, #handed, looks - #handed
+  end
+  unseen[level] = #page == 0 and 0 or unseen[level] - #handed
+end
+local left = levels > 1 and levels or (level and unseen[level] > 0 and 1 or 0)
+if left > 0 and #handed < want and (bytes < max_bytes or #handed == 0) then
+  opened = opened or open_long_way()
+  left = opened.take_all()
+end
 if #handed > 0 then
   for attempt, ids in pairs(begun) do
-    events_of(ids, 'queued', 'running', attempt, worker)
+    ledger.groups[#ledger.groups + 1] = { 'queued', 'running', attempt, worker, ids }
   end
-  count('started', #handed)
+  ledger.totals.started = #handed
   call('SET', Q .. 'token', int(token))
 end
 remember(false)
 -- Wakes another worker only if more is claimable now, and by this release: looking in vain again helps nobody.
-ledger.wake = (levels_left() > 0 and (looks > 0 or removed > 0)) or (woken and want == 0)
-reply[4] = watch(watched, next_due, #handed >= want)
+ledger.wake = (left > 0 and (looks > 0 or removed > 0)) or (woken and want == 0)
+-- INCLUDE watch
 commit()
 return reply

@@ -11,7 +11,7 @@
 -- RELIES ON: a live task never being deleted
 -- REPEATABLE: yes; an id removed less than a minute ago is answered `deleted` again
 
--- INCLUDE base types known moves ledger plain policy fixed codec record ended place
+-- INCLUDE base types known ledger notes plain policy fixed codec record ended place
 
 local format = ARGV[1]
 local items, ids, junk = {}, {}, (#ARGV - 1) % 2 ~= 0
@@ -21,7 +21,7 @@ for at = 2, #ARGV, 2 do
   junk = junk or not whole(ARGV[at + 1])
 end
 
-local refused = open(format) or (junk and { 'badargs', 'items come in pairs of id and rev' })
+local refused = unopened or (junk and { 'badargs', 'items come in pairs of id and rev' })
   or wrong_type('done:completed', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'totals', 'events')
 if refused then
   return refused

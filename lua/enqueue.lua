@@ -19,14 +19,13 @@
 local format, timing = ARGV[1], ARGV[2]
 local FIRST, FIELDS = 3, timing == 'each' and 4 or 3
 
--- INCLUDE base known moves ledger plain plain_new fixed offer
+-- INCLUDE base known ledger alike plain plain_new fixed offer
 
 -- What few tasks need, opened by the first that does.
 local long
-
 local function open_long_way()
-  -- INCLUDE policy codec record ended place enqueue_rare
-  return { policy_is_sound = policy_is_sound, load = load, known_as = known_as, accept = accept_rare }
+  -- INCLUDE notes policy codec record ended place enqueue_rare
+  return { policy_is_sound = policy_is_sound, load = load, known_as = known_as, is_gone = is_gone, event = event, accept = accept_rare }
 end
 
 local function long_way()
@@ -47,7 +46,7 @@ for at = FIRST, #args, FIELDS do
   keys[#keys + 1] = TASK .. id
 end
 junk = junk or ((#args - FIRST + 1) % FIELDS ~= 0 and 'items are not whole' or nil)
-local refused = open(format) or (junk and { 'badargs', junk })
+local refused = unopened or (junk and { 'badargs', junk })
 local somebody_went
 if not refused then
   for level in pairs(levels) do
@@ -78,7 +77,7 @@ local function accept(id, key, level, fixed, when)
   if due > now or #fixed > INLINE then
     delayed = delayed + 1
     local state = long_way().accept(id, level, fixed, due)
-    event(id, '', state, 0)
+    long.event(id, '', state, 0)
     return state
   end
   put(key, plain_new(heads, level, call('XADD', ready_key(level), '*', 'i', id), fixed))
@@ -87,17 +86,21 @@ local function accept(id, key, level, fixed, when)
 end
 
 -- Most often no task is known: one look for all.
-if not none_is_there(keys) then
+local there = 0
+for first = 1, #keys, SLICE do
+  there = there + call('EXISTS', unpack(keys, first, math.min(first + SLICE - 1, #keys)))
+end
+if there > 0 then
   prefetch(keys)
 end
 local reply = { 'ok', now }
-for i, key in ipairs(keys) do
-  local at = FIRST + (i - 1) * FIELDS
+for i = 1, #keys do
+  local key, at = keys[i], FIRST + (i - 1) * FIELDS
   local id, level, fixed = args[at], args[at + 1], args[at + 2]
   local tag, state = 'created', nil
-  if known[key] ~= ABSENT and long_way().load(id) ~= nil then
+  if (there > 0 or known[key]) and long_way().load(id) ~= nil then
     tag, state = long.known_as(id, fixed)
-  elseif somebody_went and is_gone(id) then
+  elseif somebody_went and long_way().is_gone(id) then
     tag, state = 'exists', 'gone'
   else
     state = accept(id, key, level, fixed, FIELDS == 4 and args[at + 3])
@@ -108,10 +111,10 @@ for i, key in ipairs(keys) do
 end
 if #fresh > 0 then
   ledger.wake = true
-  events_of(fresh, '', 'queued', 0)
+  ledger.groups[#ledger.groups + 1] = { '', 'queued', 0, '', fresh }
 end
 if #fresh + delayed > 0 then
-  count('enqueued', #fresh + delayed)
+  ledger.totals.enqueued = #fresh + delayed
 end
 commit()
 return reply

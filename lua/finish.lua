@@ -18,11 +18,11 @@
 local format, inc = ARGV[1], ARGV[2]
 local FIELDS, FIRST = 4, 3
 
--- INCLUDE base known moves ledger ended plain plain_end
+-- INCLUDE base known ledger alike plain plain_end
 
 -- What few ends need, opened by the first that does.
 local function open_long_way()
-  -- INCLUDE types policy fixed codec record lease place outcome finish_rare
+  -- INCLUDE types notes ended policy fixed codec record lease place outcome finish_rare
   return { prepare = prepare, finish = finish, refused = types_refused }
 end
 
@@ -32,36 +32,7 @@ local function long_way()
   return opened
 end
 
--- The usual end: a result, of a task of which nothing rare is known.
-local LEASE = Q .. 'lease:'
-local now_text, last_beat, completed, rows, running, ended, leases = nil, nil, 0, {}, leavers_of('running'), {}, ledger.del
-
-local function finish_plain(id, key, run, output)
-  local after, attempt, began = plain_end(known[key], run, output)
-  if not after then
-    return false
-  end
-  if somebody_waits(id) then
-    publish('ended', id .. ' completed')
-  end
-  if retention.completed == 0 then
-    ledger.gone[id] = true
-    known[key] = ABSENT
-    delete_key('task:' .. id)
-  else
-    put(key, after)
-  end
-  if not (last_beat < began and began <= now) then
-    leases[#leases + 1] = LEASE .. id
-  end
-  completed = completed + 1
-  running[#running + 1] = id
-  rows[2 * completed - 1], rows[2 * completed] = now_text, id
-  local same = ended[attempt] or {}
-  ended[attempt] = same
-  same[#same + 1] = id
-  return true
-end
+-- INCLUDE finish_plain
 
 local junk
 for at = FIRST, #args, FIELDS do
@@ -71,7 +42,7 @@ for at = FIRST, #args, FIELDS do
     junk = junk or long_way().prepare(args[at + 2], args[at + 3])
   end
 end
-local refused = open(format) or ((junk or not inc) and { 'badargs', junk or 'incarnation' })
+local refused = unopened or ((junk or not inc) and { 'badargs', junk or 'incarnation' })
 if not refused then
   read('ZCARD', 'running')
   read('ZCARD', 'done:completed')
@@ -86,9 +57,14 @@ if refused then
   return refused
 end
 
-allowed_first_write()
-local keys = task_keys(args, FIRST, FIELDS)
+call('DEL', NEVER)
+local keys = {}
+for at = FIRST, #args, FIELDS do
+  keys[#keys + 1] = TASK .. args[at]
+end
 prefetch(keys)
+somebody_waits = call('EXISTS', Q .. 'waited') == 1
+ledger.zrem.running = running
 now_text, last_beat = int(now), tonumber(pcall_redis('GET', Q .. 'beat:' .. inc) or 0) or now
 local reply = { 'ok', now }
 for i = 1, #keys do
@@ -107,13 +83,17 @@ for i = 1, #keys do
   end
 end
 if completed > 0 then
-  count('completed', completed)
-  if retention.completed == 0 then
-    count('gone', completed)
+  local totals, index = ledger.totals, retention.completed == 0 and 'gone' or 'done:completed'
+  totals.completed = (totals.completed or 0) + completed
+  if index == 'gone' then
+    totals.gone = (totals.gone or 0) + completed
   end
-  add_all(retention.completed == 0 and 'gone' or 'done:completed', rows)
+  for _, row in ipairs(ledger.zadd[index] or {}) do
+    rows[#rows + 1] = row
+  end
+  ledger.zadd[index] = rows
   for attempt, ids in pairs(ended) do
-    events_of(ids, 'running', 'completed', attempt)
+    ledger.groups[#ledger.groups + 1] = { 'running', 'completed', attempt, '', ids }
   end
 end
 commit()

@@ -20,11 +20,11 @@ local FIRST, FIELDS = 3, 2
 
 -- What few beats need.
 local function open_long_way()
-  -- INCLUDE types moves ledger policy fixed codec record lease stop pulse beat_rare
+  -- INCLUDE types ledger notes policy fixed codec record lease stop pulse beat_rare
   return { beat = beat, commit = commit, refused = wrong_type('gone', 'pulse', 'totals', 'events') }
 end
 
-local refused = open(format)
+local refused = unopened
   or ((not inc or (#args - FIRST + 1) % FIELDS ~= 0) and { 'badargs', 'items come in pairs of id and run' })
 if refused then
   return refused
@@ -63,7 +63,7 @@ if refused then
   return refused
 end
 
-allowed_first_write()
+call('DEL', NEVER)
 local t_text, renewed = int(T), false
 local reply, all_ok = { 'ok', now, T }, true
 for i = 1, runs do

@@ -11,10 +11,10 @@
 -- RELIES ON: at most 100 ids a call
 -- REPEATABLE: yes
 
--- INCLUDE base types known plain policy fixed codec record
+-- INCLUDE base types known ledger notes plain policy fixed codec record
 
 local format = ARGV[1]
-local refused = open(format) or (#ARGV > 101 and { 'badargs', 'at most 100 ids' })
+local refused = unopened or (#ARGV > 101 and { 'badargs', 'at most 100 ids' })
 if refused then
   return refused
 end

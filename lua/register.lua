@@ -13,7 +13,7 @@
 local format, lease_ms = ARGV[1], whole(ARGV[2], 1)
 local completed, failed, timed_out, aborted = whole(ARGV[3]), whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
 
-local refused = open(format)
+local refused = unopened
 if refused and refused[1] ~= 'unregistered' then
   return refused
 end
@@ -29,7 +29,8 @@ if wrong then
   return wrong
 end
 
-read_clock(nil)
+local time = call('TIME')
+now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 call('HSET', CONFIG, 'v', FORMAT, 'lease_ms', int(lease_ms), 'retain_completed', int(completed),
   'retain_failed', int(failed), 'retain_timed_out', int(timed_out), 'retain_aborted', int(aborted))
 call('HSETNX', Q .. 'pulse', 'last', int(now))

@@ -12,7 +12,7 @@
 -- RELIES ON: the first write being one that a full Redis denies, as for enqueue
 -- REPEATABLE: yes; the rev that was retried last is answered `retried` again
 
--- INCLUDE base types known moves ledger plain policy fixed codec record ended place
+-- INCLUDE base types known ledger notes plain policy fixed codec record ended place
 
 local format = ARGV[1]
 local items, ids, junk = {}, {}, (#ARGV - 1) % 2 ~= 0
@@ -22,7 +22,7 @@ for at = 2, #ARGV, 2 do
   junk = junk or not whole(ARGV[at + 1])
 end
 
-local refused = open(format) or (junk and { 'badargs', 'items come in pairs of id and rev' })
+local refused = unopened or (junk and { 'badargs', 'items come in pairs of id and rev' })
   or wrong_type('ready:urgent', 'ready:high', 'ready:normal', 'ready:low', 'done:completed', 'done:failed',
     'done:timed_out', 'done:aborted', 'gone', 'totals', 'events', 'wake')
 if refused then

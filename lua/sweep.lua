@@ -12,12 +12,12 @@
 -- RELIES ON: the watch clock of lib/pulse.lua; doubt or an error is never evidence
 -- REPEATABLE: yes; each look decides by the record as it stands
 
--- INCLUDE base types known moves ledger plain policy fixed codec record lease ended place promote stop pulse outcome reclaim events
+-- INCLUDE base types known ledger notes plain policy fixed codec record lease ended place promote stop pulse outcome reclaim events
 
 local FORGET = 4096
 local format, limit = ARGV[1], whole(ARGV[2], 1)
 
-local refused = open(format) or ((not limit or limit > 256) and { 'badargs', 'limit must be 1 to 256' })
+local refused = unopened or ((not limit or limit > 256) and { 'badargs', 'limit must be 1 to 256' })
   or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running', 'scheduled',
     'done:completed', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'pulse', 'totals', 'events', 'wake')
 if refused then

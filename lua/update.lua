@@ -13,7 +13,7 @@
 -- RELIES ON: log text being the first write of its call, so that a full Redis refuses it whole
 -- REPEATABLE: yes; a number (log: an end offset) not above the last one is answered and writes nothing
 
--- INCLUDE base types known plain policy fixed codec record
+-- INCLUDE base types known ledger notes plain policy fixed codec record
 
 local HEAD_BYTES, LOG_BYTES, PAGE, PAGES, NOTE_BYTES = 65536, 1048576, 128, 32, 1024
 local FIELDS = 5
@@ -33,7 +33,7 @@ for at = 4, #ARGV, FIELDS do
   items[#items + 1] = item
 end
 
-local refused = open(format)
+local refused = unopened
   or ((junk or not inc or (kind ~= 'progress' and kind ~= 'log')) and { 'badargs', junk or 'kind' })
   or wrong_type('gone')
 if refused then
@@ -116,5 +116,5 @@ for _, item in ipairs(items) do
   end
   reply[#reply + 1] = tag
 end
-write_records()
+commit()
 return reply

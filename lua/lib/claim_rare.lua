@@ -1,4 +1,4 @@
--- claim_rare: what few claims need: tasks that are not plain, and claims that are repeated.
+-- claim_rare: what few claims need: claims that are repeated, tasks that are due or not plain.
 
 -- Where an ended task would go. What lies there and is foreign keeps the entry that ends there where it is.
 local types_refused = wrong_type('done:failed', 'gone')
@@ -32,7 +32,8 @@ end
 
 local function start(id, rec, apart)
   enter(rec, 'running')
-  rec.inc, rec.w, rec.n, rec.t, rec.bg = inc, worker, rec.n + 1, next_token(), now
+  token = token + 1
+  rec.inc, rec.w, rec.n, rec.t, rec.bg = inc, worker, rec.n + 1, token, now
   if rec.us then
     delete_key('note:' .. id)
   end
@@ -75,4 +76,13 @@ local function take(id, run)
   event(id, 'queued', 'failed', rec.n, 'rejected')
   settle(id, rec)
   return true
+end
+
+-- Returns the next due time after those that are due now.
+local function promote_due()
+  promote(PROMOTE)
+  for _, level in ipairs(LEVELS) do
+    unseen[level] = call('XLEN', READY[level])
+  end
+  return tonumber(call('ZRANGE', Q .. 'scheduled', '0', '0', 'WITHSCORES')[2])
 end

@@ -1,90 +1,86 @@
 -- ledger: what one call has decided, written in few commands at its end: records, indexes, totals, one event entry
 -- per 50 transitions, the wake marker, and last, by pcall, what is published.
+--
+-- zadd: rows by index, score and member in turns, both text; zrem: members by index; groups: events, each { from, to,
+-- attempt, why, ids } of tasks of which the same is told.
 
-local ledger = { totals = {}, zadd = {}, zrem = {}, del = {}, publish = {}, gone = {}, wake = false }
-
-local function count(name, by)
-  ledger.totals[name] = (ledger.totals[name] or 0) + (by or 1)
-end
-
--- Rows to be added to a sorted set: score and member in turns, both text.
-local function rows_of(name)
-  local rows = ledger.zadd[name] or {}
-  ledger.zadd[name] = rows
-  return rows
-end
-
-local function add_all(name, added)
-  local rows = rows_of(name)
-  if #rows == 0 then
-    ledger.zadd[name] = added
-    return
-  end
-  for i = 1, #added do
-    rows[#rows + 1] = added[i]
-  end
-end
-
--- Members to be removed from a sorted set.
-local function leavers_of(name)
-  local rows = ledger.zrem[name] or {}
-  ledger.zrem[name] = rows
-  return rows
-end
-
-local function index(name, score, id)
-  local rows = rows_of(name)
-  rows[#rows + 1] = int(score)
-  rows[#rows + 1] = id
-end
-
-local function unindex(name, id)
-  local rows = leavers_of(name)
-  rows[#rows + 1] = id
-end
-
-local function delete_key(suffix)
-  ledger.del[#ledger.del + 1] = Q .. suffix
-end
-
-local function publish(channel, message)
-  ledger.publish[#ledger.publish + 1] = { Q .. channel, message }
-end
-
+local ledger = { totals = {}, zadd = {}, zrem = {}, del = {}, publish = {}, gone = {}, groups = {}, wake = false }
+local MOVES_PER_ENTRY, EVENTS_KEPT = 50, '100000'
 -- `Q:running` comes and goes with every batch. Redis walks a small sorted set from its start for every row that it
 -- adds or removes, 1.9 us a row in a batch; one that has held a long row is a tree until it is empty, 0.6 us.
-local LONG_ROW, MANY_ROWS = string.rep('-', 65), 8
+local LONG_ROW = '-----------------------------------------------------------------'
+local MANY_ROWS = 8
 
-local function add_rows(name, rows)
-  local key = Q .. name
-  local tree = name == 'running' and #rows / 2 >= MANY_ROWS
-  if tree then
-    call('ZADD', key, 0, LONG_ROW)
+-- By pcall: a counter that holds no number must not stop a script midway.
+local function add_to_total(name, by)
+  local sum = pcall_redis('HINCRBY', Q .. 'totals', name, by)
+  return type(sum) == 'number' and sum or by
+end
+
+-- One entry of `Q:events` per 50 moves: rows of {from, to, attempt, why, ids joined by line feeds}.
+local function write_events()
+  local groups, moves = ledger.groups, 0
+  for i = 1, #groups do
+    moves = moves + #groups[i][5]
   end
-  in_slices(rows, SLICE, function(...) call('ZADD', key, ...) end)
-  if tree then
-    call('ZREM', key, LONG_ROW)
+  if moves == 0 then
+    return
+  end
+  local number = add_to_total('transitions', moves) - moves
+  local at, first, rows, room = 1, 1, {}, MOVES_PER_ENTRY
+  while at <= #groups do
+    local group = groups[at]
+    local ids = group[5]
+    local last = math.min(first + room - 1, #ids)
+    rows[#rows + 1] = { group[1], group[2], group[3], group[4], table.concat(ids, '\n', first, last) }
+    room = room - (last - first + 1)
+    first = last + 1
+    if first > #ids then
+      at, first = at + 1, 1
+    end
+    if room == 0 or at > #groups then
+      number = number + MOVES_PER_ENTRY - room
+      call('XADD', Q .. 'events', 'MAXLEN', '~', EVENTS_KEPT, '*', 'at', int(now), 'to', int(number), 'e',
+        cmsgpack.pack(rows))
+      rows, room = {}, MOVES_PER_ENTRY
+    end
   end
 end
 
--- Writes everything noted. Nothing may be noted after it.
+-- Writes everything noted. Nothing may be noted after it. Records come before keys are deleted, for one may be written and
+-- its task discarded in one call.
 local function commit()
-  write_records()
+  for first = 1, #writes, SLICE do
+    call('MSET', unpack(writes, first, math.min(first + SLICE - 1, #writes)))
+  end
   for name, rows in pairs(ledger.zrem) do
-    in_slices(rows, SLICE, function(...) call('ZREM', Q .. name, ...) end)
+    for first = 1, #rows, SLICE do
+      call('ZREM', Q .. name, unpack(rows, first, math.min(first + SLICE - 1, #rows)))
+    end
   end
   for name, rows in pairs(ledger.zadd) do
-    add_rows(name, rows)
+    local tree = name == 'running' and #rows / 2 >= MANY_ROWS
+    if tree then
+      call('ZADD', Q .. name, '0', LONG_ROW)
+    end
+    for first = 1, #rows, SLICE do
+      call('ZADD', Q .. name, unpack(rows, first, math.min(first + SLICE - 1, #rows)))
+    end
+    if tree then
+      call('ZREM', Q .. name, LONG_ROW)
+    end
   end
-  in_slices(ledger.del, SLICE, function(...) call('UNLINK', ...) end)
+  for first = 1, #ledger.del, SLICE do
+    call('UNLINK', unpack(ledger.del, first, math.min(first + SLICE - 1, #ledger.del)))
+  end
   for name, by in pairs(ledger.totals) do
     add_to_total(name, by)
   end
   write_events()
   if ledger.wake then
-    call('ZADD', Q .. 'wake', 0, 'w')
+    call('ZADD', Q .. 'wake', '0', 'w')
   end
-  for _, message in ipairs(ledger.publish) do
-    pcall_redis('PUBLISH', message[1], message[2])
+  for i = 1, #ledger.publish do
+    pcall_redis('PUBLISH', ledger.publish[i][1], ledger.publish[i][2])
   end
 end

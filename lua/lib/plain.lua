@@ -12,13 +12,7 @@ local DEFAULT_TIMEOUT_MS = 86400000
 -- Bodies and outputs up to so many bytes lie in the record itself.
 local INLINE = 1024
 
--- A byte as a string of one.
-local BYTE = setmetatable({}, { __index = function(bytes, n)
-  bytes[n] = string.char(n)
-  return bytes[n]
-end })
-
-local pack = struct.pack
+local char, pack = string.char, struct.pack
 local HEAD_BYTES, RUN_AT = 36, 37
 -- Of a head: up to the due or end time, up to the token.
 local CHANGED_BYTES, BEGUN_BYTES, HEAD_TO_BEGUN = 13, 28, '>BBBI4I6BI4I2I2I6'

@@ -15,7 +15,7 @@ local function plain_end(raw, run, output)
     return nil
   end
   local after = after_of(raw, BEGUN_BYTES, ending)
-  if not after or find(raw, BYTE[#run] .. run .. BYTE[#inc] .. inc .. NOTHING_RARE, RUN_AT, true) ~= RUN_AT then
+  if not after or find(raw, char(#run) .. run .. char(#inc) .. inc .. NOTHING_RARE, RUN_AT, true) ~= RUN_AT then
     return nil
   end
   local worker_at = RUN_AT + #run + #inc + 5
@@ -34,7 +34,7 @@ end
 local function plain_alive(raw, run)
   local began = type(raw) == 'string' and #run <= 255 and #inc <= 255 and after_of(raw, BEGUN_BYTES, running)
   if not began or now >= began + DEFAULT_TIMEOUT_MS
-    or find(raw, BYTE[#run] .. run .. BYTE[#inc] .. inc .. NOTHING_RARE, RUN_AT, true) ~= RUN_AT then
+    or find(raw, char(#run) .. run .. char(#inc) .. inc .. NOTHING_RARE, RUN_AT, true) ~= RUN_AT then
     return false
   end
   local worker_at = RUN_AT + #run + #inc + 5

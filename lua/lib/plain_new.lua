@@ -7,5 +7,5 @@ local function plain_new(heads, level, entry, fixed)
     head = { pack(HEAD, MAGIC, FORMAT, QUEUED, 1, 0, LEVEL_CODE[level], 0, 0, 0, 0, 0), level .. ':', NOBODY .. pack('>I6', now) }
     heads[level] = head
   end
-  return head[1] .. BYTE[#head[2] + #entry] .. head[2] .. entry .. head[3] .. fixed
+  return head[1] .. char(#head[2] + #entry) .. head[2] .. entry .. head[3] .. fixed
 end

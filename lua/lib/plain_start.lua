@@ -20,15 +20,15 @@ local function plain_start(raw, prefix, entry, token)
   local after = type(raw) == 'string' and after_of(raw, HEAD_BYTES, starting)
   local length = #prefix + #entry
   local behind = RUN_AT + length
-  if not after or find(raw, BYTE[length] .. prefix .. entry .. NOBODY, RUN_AT, true) ~= RUN_AT
+  if not after or find(raw, char(length) .. prefix .. entry .. NOBODY, RUN_AT, true) ~= RUN_AT
     or ends_with_body(raw, behind + FIXED_BEHIND_RUN) ~= 0 then
     return nil
   end
-  owner = owner or BYTE[#inc] .. inc .. NOTHING_RARE .. BYTE[#worker] .. worker
+  owner = owner or char(#inc) .. inc .. NOTHING_RARE .. char(#worker) .. worker
   local last = token % 256
   if tokens_of ~= token - last then
     tokens_of, token_head = token - last, sub(pack('>I8', token), 1, 7)
   end
-  return after[1] .. token_head .. BYTE[last] .. BYTE[length] .. prefix .. entry .. owner
+  return after[1] .. token_head .. char(last) .. char(length) .. prefix .. entry .. owner
     .. sub(raw, behind + #NOBODY + 1), after[2]
 end

@@ -1,4 +1,4 @@
--- types: the types of the keys that a queue has once.
+-- types: the types of the keys that a queue has once, durations, and the first write.
 
 local SHARED_TYPES = { running = 'zset', scheduled = 'zset', gone = 'zset', wake = 'zset', events = 'stream',
   totals = 'hash', pulse = 'hash', token = 'string', watch = 'string', waited = 'string', ['done:completed'] = 'zset',
@@ -14,4 +14,15 @@ local function wrong_type(...)
     end
   end
   return nil
+end
+
+-- A duration in an argument, at most ten years, or nil.
+local function duration(text)
+  local ms = whole(text)
+  return ms and math.min(ms, MOST_MS)
+end
+
+-- The first write decides whether a full Redis refuses a script: this one is always allowed.
+local function allowed_first_write()
+  call('DEL', NEVER)
 end
