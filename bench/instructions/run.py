@@ -4,7 +4,7 @@
 Time on a shared machine wavers by a tenth and more; instructions under callgrind of valgrind by about one percent. They
 say nothing of caches and system calls: the last word on speed has `make bench`.
 
-    python3 bench/instructions/run.py             # exit 1 when a figure is off by more than 3 %
+    python3 bench/instructions/run.py             # exit 1 when a figure is off by more than 3 % (raw: 6 %)
     python3 bench/instructions/run.py --update    # the figures of now become the baseline
 
 Exit 2: nothing could be compared, for something is missing or the baseline was counted with another Redis or valgrind.
@@ -23,6 +23,8 @@ from workload import ALONE, BATCH, STEPS, TASKS, measure
 BASELINE = pathlib.Path(__file__).with_name("baseline.json")
 LUA = pathlib.Path(__file__).resolve().parents[2] / "lua"
 TOLERANCE = 0.03
+# Redis keeps what a consumer group has not acknowledged in a tree by entry times: that wavers by 2 % with the hour.
+RAW_TOLERANCE = 0.06
 
 # group, what it is held against, and what it is
 GROUPS = (
@@ -63,9 +65,13 @@ def table(figures, baseline):
     return "\n".join(lines)
 
 
+def tolerance(name):
+    return RAW_TOLERANCE if name.startswith("raw") else TOLERANCE
+
+
 def offences(figures, baseline):
     told = [f"{name}: {now:,} instead of {baseline[name]:,} ({change(now, baseline[name]):+.1%})"
-            for name, now in figures.items() if name in baseline and abs(change(now, baseline[name])) > TOLERANCE]
+            for name, now in figures.items() if name in baseline and abs(change(now, baseline[name])) > tolerance(name)]
     return told + [f"{name}: only in one of both" for name in sorted(figures.keys() ^ baseline.keys())]
 
 
@@ -85,9 +91,10 @@ def judge(identity, figures, counted_with, baseline):
         return 2
     off = offences(figures, baseline)
     if not off:
-        print(f"\nall within {TOLERANCE:.0%} of the baseline")
+        print(f"\nall within {TOLERANCE:.0%} of the baseline, raw streams within {RAW_TOLERANCE:.0%}")
         return 0
-    print(f"\nmore than {TOLERANCE:.0%} off the baseline:\n  " + "\n  ".join(off), file=sys.stderr)
+    heading = f"more than {TOLERANCE:.0%} (raw streams {RAW_TOLERANCE:.0%}) off the baseline:"
+    print("\n" + "\n  ".join([heading, *off]), file=sys.stderr)
     print("if that is what the change is for, `make bench-instructions INSTRUCTIONS=--update` takes it over", file=sys.stderr)
     return 1
 
