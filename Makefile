@@ -5,7 +5,7 @@ CARGO ?= cargo
 ALL := --workspace
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test cases check fmt lint doc rules deny rows bench layout-bench bench-instructions valgrind redis clean
+.PHONY: help build demo test cases check fmt lint doc rules deny rows bench bench-peers layout-bench bench-instructions valgrind redis clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,12 @@ BENCH ?= --update docs/performance.md
 bench: redis ## measure Leasehold beside raw streams, and write docs/performance.md
 	$(CARGO) build --release --package leasehold
 	target/release/leasehold bench --private $(BENCH)
+
+# What `make bench-peers` is told: `make bench-peers PEERS=` writes nothing.
+PEERS ?= --update docs/performance.md
+
+bench-peers: redis ## measure Leasehold beside two queues of crates.io, and write docs/performance.md
+	$(CARGO) run --release --manifest-path bench/peers/Cargo.toml -- $(PEERS)
 
 layout-bench: ## measure the record layouts (docs/decisions)
 	python3 bench/layout/run.py
