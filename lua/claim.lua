@@ -5,11 +5,13 @@
 --   number: grows by one per answered claim of this incarnation on this queue; the same again = a repeat
 --   want: free slots; 0 gives a popped wake marker back
 --   max_bytes: stop after so many bytes of bodies (the first always goes)
---   mode: open, or closing (repeat the last answer and refuse every later claim)
+--   mode: open; bell (sent before the worker was woken: nobody knows whether it still stands, so it is given one plain task
+--     at most); or closing (repeat the last answer and refuse every later claim)
 --   woken: 1 if this worker popped the wake marker
 -- DERIVED: Q:ready:<level> Q:task:<id> Q:body:<id> Q:lease:<id> Q:running Q:scheduled Q:token Q:claim:<incarnation>
 --   Q:beat:<incarnation> Q:note:<id> Q:errors:<id> Q:watch Q:wake Q:done:failed Q:gone Q:totals Q:events
--- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher), then per
+-- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher; -2 claim
+--   openly at once), then per
 --   task: id, record as it is now, and {body} if the record does not hold it}
 -- TAGS: ok stale closed unregistered format wrongtype badargs
 -- RELIES ON: one claim in flight per incarnation and queue; entries leave a ready stream from its head only
@@ -24,9 +26,10 @@ local format, inc, worker = ARGV[1], ARGV[2], ARGV[3]
 
 local number, want, max_bytes = whole(ARGV[4]), whole(ARGV[5]), whole(ARGV[6])
 local mode, woken = ARGV[7], ARGV[8] == '1'
+local MODES = { open = true, bell = true, closing = true }
 
 local refused = unopened
-if not refused and not (number and want and want <= 1024 and max_bytes and (mode == 'open' or mode == 'closing')
+if not refused and not (number and want and want <= 1024 and max_bytes and MODES[mode]
     and (woken or ARGV[8] == '0') and inc ~= '' and #inc <= NAME_BYTES and #worker <= NAME_BYTES) then
   refused = { 'badargs', 'incarnation, worker, number, want (at most 1024), max_bytes, mode, woken' }
 end
@@ -60,7 +63,7 @@ end
 if misread then
   return misread
 end
-if last.closed and mode == 'open' then
+if last.closed and mode ~= 'closing' then
   -- Sent while it waited for the marker, which it may have taken.
   call('DEL', NEVER)
   call('ZADD', Q .. 'wake', '0', 'w')
@@ -68,6 +71,9 @@ if last.closed and mode == 'open' then
 end
 if number < last.n then
   return { 'stale' }
+end
+if mode == 'bell' then
+  want = math.min(want, 1)
 end
 
 local reply = { 'ok', now, T, -1 }
@@ -124,6 +130,9 @@ if mode == 'closing' or number == last.n then
   end
   remember(mode == 'closing')
   ledger.wake = woken
+  if mode == 'closing' and string.match(watched or '', '^%S+') == inc then
+    call('DEL', Q .. 'watch')
+  end
   commit()
   return reply
 end
@@ -161,7 +170,7 @@ if levels == 1 and want > 0 then
   unseen[level] = #page == 0 and 0 or unseen[level] - #handed
 end
 local left = levels > 1 and levels or (level and unseen[level] > 0 and 1 or 0)
-if left > 0 and #handed < want and (bytes < max_bytes or #handed == 0) then
+if left > 0 and mode == 'open' and #handed < want and (bytes < max_bytes or #handed == 0) then
   opened = opened or open_long_way()
   left = opened.take_all()
 end
@@ -176,5 +185,8 @@ remember(false)
 -- Wakes another worker only if more is claimable now, and by this release: looking in vain again helps nobody.
 ledger.wake = (left > 0 and (looks > 0 or removed > 0)) or (woken and want == 0)
 -- INCLUDE watch
+if mode == 'bell' and left > 0 then
+  reply[4] = -2
+end
 commit()
 return reply

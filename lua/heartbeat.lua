@@ -64,16 +64,16 @@ if refused then
 end
 
 call('DEL', NEVER)
-local t_text, renewed = int(T), false
+local t_text, renewed = int(T), nil
 local reply, all_ok = { 'ok', now, T }, true
 for i = 1, runs do
   local tag, what, hard_end_ms, by = 'ok', '', 0, ''
   if not task_of[i] then
     call('PEXPIRE', lease_keys[i], t_text)
-    renewed = true
+    renewed = renewed or now
   elseif fresh[i] then
     call('SET', lease_keys[i], fences[i], 'PX', t_text)
-    renewed = true
+    renewed = math.max(renewed or now, fresh[i])
   else
     tag, what, hard_end_ms, by = long.beat(args[FIRST + (i - 1) * FIELDS], run_of[i])
     all_ok = all_ok and tag == 'ok'
@@ -82,7 +82,9 @@ for i = 1, runs do
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = tag, what, hard_end_ms, by
 end
 if renewed then
-  call('SET', Q .. 'beat:' .. inc, int(now), 'PX', int(2 * T))
+  -- It only grows: a clock that steps back must not make a run look younger than its key.
+  local before = tonumber(pcall_redis('GET', Q .. 'beat:' .. inc) or 0) or 0
+  call('SET', Q .. 'beat:' .. inc, int(math.max(before, renewed)), 'PX', int(2 * T))
 end
 if long then
   long.commit()

@@ -25,14 +25,12 @@ local function mark_stop(id, rec)
   end
 end
 
--- When a key was last written for an incarnation: a run that began later has none, and its finish looks for none.
-local noted = {}
-
-local function note_key(inc)
-  if not noted[inc] then
-    noted[inc] = true
-    call('SET', Q .. 'beat:' .. inc, int(now), 'PX', driven and DRIVEN_PX or int(2 * T))
-  end
+-- When a key was last written for an incarnation: a run that began later has none, and its finish looks for none. It
+-- only grows: a clock that steps back must not make a run look younger than its key.
+local function note_key(rec)
+  local key = Q .. 'beat:' .. rec.inc
+  local before = tonumber(pcall_redis('GET', key) or 0) or 0
+  call('SET', key, int(math.max(before, now, rec.bg)), 'PX', driven and DRIVEN_PX or int(2 * T))
 end
 
 -- Takes or renews the lease of a record's run for `ms`.
@@ -42,7 +40,7 @@ local function lease(id, rec, ms)
   else
     call('SET', Q .. 'lease:' .. id, key_value(rec), 'PX', int(ms))
   end
-  note_key(rec.inc)
+  note_key(rec)
 end
 
 -- Milliseconds left of the claim's own lease. One that begins in the future (a clock stepped back) proves nothing.

@@ -30,7 +30,8 @@ local function running(head)
   return after and after[3]
 end
 
--- Does the run own the task of this record, with nothing rare known of it and its default run timeout not over?
+-- When the run began that owns the task of this record, if nothing rare is known of it and its default run timeout is not
+-- over.
 local function plain_alive(raw, run)
   local began = type(raw) == 'string' and #run <= 255 and #inc <= 255 and after_of(raw, BEGUN_BYTES, running)
   if not began or now >= began + DEFAULT_TIMEOUT_MS
@@ -38,5 +39,5 @@ local function plain_alive(raw, run)
     return false
   end
   local worker_at = RUN_AT + #run + #inc + 5
-  return ends_with_body(raw, worker_at + 7 + (byte(raw, worker_at) or 0)) == 0
+  return ends_with_body(raw, worker_at + 7 + (byte(raw, worker_at) or 0)) == 0 and began
 end

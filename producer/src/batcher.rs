@@ -174,23 +174,25 @@ impl Batcher {
     }
 
     fn submit(self: &Arc<Self>, queue: &QueueName, items: Vec<Item>) {
-        let mut buffers = lock(&self.buffers);
-        let buffer = buffers.entry(queue.clone()).or_default();
-        for mut item in items {
-            item.place = buffer.places;
-            buffer.places += 1;
-            buffer.waiting.push_back(item);
-        }
-        if buffer.turns < CALLS {
-            self.start_turn(queue, buffer);
+        let turn = {
+            let mut buffers = lock(&self.buffers);
+            let buffer = buffers.entry(queue.clone()).or_default();
+            for mut item in items {
+                item.place = buffer.places;
+                buffer.places += 1;
+                buffer.waiting.push_back(item);
+            }
+            (buffer.turns < CALLS).then(|| self.turn(queue, buffer))
+        };
+        if let Some(turn) = turn {
+            turn.start();
         }
     }
 
-    fn start_turn(self: &Arc<Self>, queue: &QueueName, buffer: &mut Buffer) {
+    fn turn(self: &Arc<Self>, queue: &QueueName, buffer: &mut Buffer) -> Turn {
         buffer.turns += 1;
         let (batcher, queue, gate) = (Arc::clone(self), queue.clone(), Arc::clone(&buffer.gate));
-        let mut turn = Turn { batcher, queue, gate, held: true };
-        tokio::spawn(async move { turn.work_off().await });
+        Turn { batcher, queue, gate, held: true }
     }
 
     /// Adds the queue to the registry again once in a while, beside the calls: another slot may have lost it.
@@ -221,18 +223,19 @@ struct Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        let mut buffers = lock(&self.batcher.buffers);
-        let Some(buffer) = buffers.get_mut(&self.queue) else { return };
-        buffer.turns -= 1;
-        if buffer.turns > 0 || buffer.waiting.is_empty() {
-            return;
-        }
+        let turn = {
+            let mut buffers = lock(&self.batcher.buffers);
+            let Some(buffer) = buffers.get_mut(&self.queue) else { return };
+            buffer.turns -= 1;
+            if buffer.turns > 0 || buffer.waiting.is_empty() {
+                return;
+            }
+            self.batcher.turn(&self.queue, buffer)
+        };
         if tokio::runtime::Handle::try_current().is_ok() {
-            self.batcher.start_turn(&self.queue, buffer);
-        } else {
-            // The runtime ended in the middle: whoever waits learns that from the dropped sender.
-            buffer.waiting.clear();
+            turn.start();
         }
+        // Else the runtime ended in the middle: the turn is dropped, and whoever waits learns it from that.
     }
 }
 
@@ -245,6 +248,11 @@ struct Turn {
 }
 
 impl Turn {
+    /// Not while the buffers are locked: a runtime that ends drops the turn in this very call.
+    fn start(mut self) {
+        tokio::spawn(async move { self.work_off().await });
+    }
+
     async fn work_off(&mut self) {
         let mut pauses = Pauses::new();
         while let Some(failed) = self.send_next().await {
@@ -253,6 +261,9 @@ impl Turn {
                 self.batcher.announce(&self.queue);
                 continue;
             }
+            // With the gate closed, so that no younger task goes out before these.
+            let gate = Arc::clone(&self.gate);
+            let _closed = gate.lock().await;
             self.put_back(failed);
             sleep(pauses.next()).await;
         }

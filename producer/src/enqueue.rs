@@ -102,7 +102,7 @@ impl Producer {
 
     /// Enqueues many tasks, of any queues, and answers for each in order: one that is refused fails no other.
     ///
-    /// Tasks of one queue keep their order. The deadline counts for each 256 of them anew; once some pass it,
+    /// Tasks of one queue keep their order, unless Redis refuses one call while a younger one is on its way. The deadline counts for each 256 of them anew; once some pass it,
     /// those after them are not tried.
     pub async fn enqueue_all<O>(
         &self,

@@ -1,11 +1,11 @@
 //! The claim: order, fairness, bounds, and who is woken.
 
-use leasehold_common::policy::Priority;
+use leasehold_common::policy::{OnLeaseExpired, Priority};
 use leasehold_common::record::{FailureKind, StopCause};
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{AbortRequest, Beat, BeatAnswer, ClaimRequest, NewTask, Outcome, When};
 use leasehold_tests::eventually::eventually_async;
-use leasehold_tests::queue::{Hand, Queue, T, done, end, id, ms, task, task_with};
+use leasehold_tests::queue::{Hand, Queue, START, T, done, end, id, ms, task, task_with};
 
 fn of(name: &str, priority: Priority) -> NewTask {
     task_with(name, |t| t.body.priority = priority)
@@ -262,6 +262,75 @@ async fn leases_are_keys_that_expire_after_the_lease() {
     }
     queue.finish(&hand, done(&run)).await;
     assert!(!there(&queue), "it ends with the run");
+    queue.check().await;
+}
+
+/// A claim at the bell was sent before anybody knew of a task, and its worker may stand still since.
+#[tokio::test]
+async fn a_claim_at_the_bell_is_given_one_plain_task_and_told_of_the_rest() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let at_bell = |hand: &Hand| ClaimRequest { at_bell: true, ..hand.next(8) };
+    let claimed = queue.claimed(&at_bell(&hand)).await;
+    assert_eq!((claimed.tasks.len(), claimed.more), (0, false), "nothing is there");
+    queue.seed(&["a"]).await;
+    let claimed = queue.claimed(&at_bell(&hand)).await;
+    assert_eq!((claimed.tasks.len(), claimed.more), (1, false), "the only one");
+    queue.seed(&["b", "c"]).await;
+    let claimed = queue.claimed(&at_bell(&hand)).await;
+    assert_eq!((claimed.tasks.len(), claimed.more), (1, true), "one of two");
+    assert_eq!(names(&queue, &hand, 8).await, ["c"]);
+    // What must not be started twice, or is of another level, is for a claim in the open.
+    let once = task_with("once", |t| t.body.policy.on_lease_expired = OnLeaseExpired::Fail);
+    queue.enqueue(&[once]).await;
+    let claimed = queue.claimed(&at_bell(&hand)).await;
+    assert_eq!(
+        (claimed.tasks.len(), claimed.more, queue.state("once").await),
+        (0, true, Some(TaskState::Queued))
+    );
+    assert_eq!(names(&queue, &hand, 8).await, ["once"]);
+    // A repeat of it is answered like any other.
+    queue.seed(&["d"]).await;
+    let request = at_bell(&hand);
+    let first = queue.claimed(&request).await;
+    let again = queue.claimed(&request).await;
+    assert_eq!((first.tasks.len(), &first.tasks), (1, &again.tasks));
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_closes_lets_go_of_the_watch() {
+    let queue = Queue::start().await;
+    let (a, b) = (Hand::new("a"), Hand::new("b"));
+    queue.enqueue(&[task_with("s", |t| t.when = When::After(ms(1500)))]).await;
+    assert_eq!(queue.claimed(&a.next(1)).await.next_due, Some(ms(1500)));
+    queue.take_wake();
+    queue.claimed(&ClaimRequest { closing: true, woken: true, ..a.request(a.number(), 0) }).await;
+    assert!(queue.take_wake());
+    assert_eq!(
+        queue.claimed(&b.next(1)).await.next_due,
+        Some(ms(1500)),
+        "also without knowing of the marker"
+    );
+    queue.check().await;
+}
+
+/// The marker that spares a finish the look for a key only grows.
+#[tokio::test]
+async fn no_key_is_left_behind_when_the_clock_steps_back_under_a_run() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    for (name, beats) in [("t", &[START - 1000][..]), ("u", &[START + 500, START - 1000])] {
+        queue.set_clock(START);
+        let run = queue.running(&hand, task(name)).await;
+        for at in beats {
+            queue.set_clock(*at);
+            queue.beat(&hand, &run).await;
+        }
+        queue.set_clock(START + 600);
+        queue.finish(&hand, done(&run)).await;
+        assert_eq!(queue.redis::<Vec<String>>(&["KEYS", &queue.key("lease:*")]), [""; 0], "{name}");
+    }
     queue.check().await;
 }
 

@@ -217,3 +217,34 @@ fn a_producer_outlives_the_runtime_that_it_was_used_in() {
     let late = third.block_on(async { handle.wait_timeout(Duration::from_millis(50)).await }).unwrap_err();
     assert!(matches!(late, Error::WaitTimeout { .. }), "{late:?}");
 }
+
+/// A program may end its runtime while one of its tasks is about to enqueue: then the task is dropped in the very call
+/// that would have started the work.
+#[test]
+fn a_runtime_that_ends_under_an_enqueue_ends() {
+    let redis = RedisServer::start();
+    for round in 0..20 {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let producer = runtime.block_on(Producer::connect(&redis.url())).unwrap();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        runtime.spawn(async move {
+            begun.send(()).unwrap();
+            // In the same poll as the enqueue, so that the runtime has to wait for it.
+            gone.recv().unwrap();
+            for _ in 0..round * 500 {
+                std::hint::spin_loop();
+            }
+            drop(producer.enqueue_all([producer.enqueue(TASK), producer.enqueue(TASK)]).await);
+        });
+        has_begun.recv().unwrap();
+        let (ended, has_ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            go.send(()).unwrap();
+            drop(runtime);
+            ended.send(()).unwrap();
+        });
+        has_ended.recv_timeout(Duration::from_secs(20)).expect("the runtime ends");
+    }
+}

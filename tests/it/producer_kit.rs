@@ -99,6 +99,7 @@ impl HandWorker {
             number: self.number,
             want,
             woken: false,
+            at_bell: false,
             closing: false,
         };
         match self.store.claim(&self.queue, &request).await.unwrap() {

@@ -81,6 +81,7 @@ impl Hand {
             number,
             want,
             woken: false,
+            at_bell: false,
             closing: false,
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use leasehold_common::Result;
 use leasehold_common::name::QueueName;
 use leasehold_common::store::{ClaimAnswer, ClaimRequest, Store};
 use leasehold_common::transport::Doorbell;
+use leasehold_common::{Error, Result};
 
 use crate::guard::BootInstant;
 
@@ -91,7 +91,7 @@ async fn wait_for_marker(
     let waited = async {
         let mut bell = bell_of(&store, connection).await?;
         let woken = bell.wait(&[store.keys(&queue)], LONGEST_WAIT).await?.is_some();
-        Ok::<_, leasehold_common::Error>((bell, woken))
+        Ok::<_, Error>((bell, woken))
     };
     match waited.await {
         Ok((bell, woken)) => (Some(bell), Ring::Wake(woken)),
@@ -117,6 +117,12 @@ async fn wait_and_claim(
     };
     match claimed.await {
         Ok((bell, answer)) => (Some(bell), Ring::Claimed(sent, Ok(answer))),
-        Err(error) => (None, Ring::Claimed(sent, Err(error))),
+        Err(error) => {
+            // As above; but a script that was flushed is loaded at once.
+            if !matches!(&error, Error::RetryLater { .. }) {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            (None, Ring::Claimed(sent, Err(error)))
+        }
     }
 }

@@ -173,7 +173,7 @@ impl QueueLoop {
         let free = self.parts.slots.saturating_sub(self.busy).min(BATCH_ITEMS);
         let want = self.held + self.parts.total.reserve(free.saturating_sub(self.held));
         self.held = 0;
-        let request = self.request(self.number, want, false, false);
+        let request = ClaimRequest { at_bell: true, ..self.request(self.number, want, false, false) };
         self.claim = Some(request.clone());
         self.at_bell = true;
         bell.arm_claim(request);
@@ -202,7 +202,7 @@ impl QueueLoop {
     fn request(&self, number: u64, want: usize, woken: bool, closing: bool) -> ClaimRequest {
         let executor = &self.parts.executor;
         let (incarnation, worker) = (executor.incarnation.clone(), executor.worker.clone());
-        ClaimRequest { incarnation, worker, number, want, woken, closing }
+        ClaimRequest { incarnation, worker, number, want, woken, at_bell: false, closing }
     }
 
     /// Nothing to say: waits for what comes first.
@@ -307,7 +307,7 @@ impl QueueLoop {
         match answer {
             ClaimAnswer::Claimed(claimed) => {
                 let got = claimed.tasks.len();
-                self.hungry = got > 0 && got >= want;
+                self.hungry = claimed.more || (got > 0 && got >= want);
                 self.due_at = claimed.next_due.map(|due| Instant::now() + due);
                 for error in &claimed.unreadable {
                     tracing::error!(queue = %self.parts.queue, %error, "a claimed task cannot be read; its lease lapses");

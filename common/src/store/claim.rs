@@ -27,6 +27,9 @@ pub struct ClaimRequest {
     pub want: usize,
     /// It popped the wake marker.
     pub woken: bool,
+    /// It is sent before the worker is woken and waits in Redis: whether the worker still stands then nobody knows, so it
+    /// is given one plain task at most, none that must not be started twice.
+    pub at_bell: bool,
     /// The last claim of a stopping worker: repeats the last answer, and every later claim is refused.
     pub closing: bool,
 }
@@ -63,6 +66,8 @@ pub struct Claimed {
     pub lease: Duration,
     /// For the one worker that watches due times: until the next one.
     pub next_due: Option<Duration>,
+    /// More is claimable than a claim at the bell is given: claim at once.
+    pub more: bool,
     /// The tasks.
     pub tasks: Vec<ClaimedTask>,
     /// Tasks that were handed out and that this release cannot read (foreign data): their leases lapse.
@@ -80,6 +85,9 @@ pub enum ClaimAnswer {
     Closed,
 }
 
+/// What a claim at the bell is told in the place of the next due time.
+const MORE: i64 = -2;
+
 fn claim_call(store: &Store, queue: &QueueName, request: &ClaimRequest) -> ScriptCall {
     ScriptCall::new(&script::CLAIM, &store.keys(queue))
         .arg(request.incarnation.as_str())
@@ -87,7 +95,11 @@ fn claim_call(store: &Store, queue: &QueueName, request: &ClaimRequest) -> Scrip
         .arg(request.number.to_string())
         .arg(request.want.min(BATCH_ITEMS).to_string())
         .arg(CLAIM_BYTES.to_string())
-        .arg(if request.closing { "closing" } else { "open" })
+        .arg(match (request.closing, request.at_bell) {
+            (true, _) => "closing",
+            (false, true) => "bell",
+            (false, false) => "open",
+        })
         .arg(if request.woken { "1" } else { "0" })
 }
 
@@ -100,7 +112,8 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
     };
     let now_ms = reply.number()?;
     let lease = Duration::from_millis(reply.number()?);
-    let next_due = u64::try_from(reply.signed()?).ok().map(Duration::from_millis);
+    let due = reply.signed()?;
+    let (next_due, more) = (u64::try_from(due).ok().map(Duration::from_millis), due == MORE);
     let mut tasks = Vec::new();
     let mut unreadable = Vec::new();
     while reply.has_more() {
@@ -111,7 +124,7 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
             Err(error) => unreadable.push(error.to_string()),
         }
     }
-    Ok(ClaimAnswer::Claimed(Claimed { now_ms, lease, next_due, tasks, unreadable }))
+    Ok(ClaimAnswer::Claimed(Claimed { now_ms, lease, next_due, more, tasks, unreadable }))
 }
 
 /// A task as the script answers it: id, record, and a list of its body if that lies outside the record.
