@@ -11,7 +11,7 @@ local call, pcall_redis = redis.call, redis.pcall
 -- Looked up once: in a loop over a batch each look at a global costs.
 local args, byte, find, sub = ARGV, string.byte, string.find, string.sub
 
--- Settings of the queue, filled in by `open`.
+-- Settings of the queue, read once below, where `unopened` is decided.
 local now, micros, T, B, driven
 local retention = {}
 
