@@ -17,7 +17,7 @@ pub enum Error {
         reason: String,
     },
     /// It was told to stop.
-    #[error("interrupted: nothing was measured to its end")]
+    #[error("interrupted: there are no figures")]
     Interrupted,
     /// An invariant did not hold after a stretch of work: figures of wrong work are worth nothing.
     #[error("the doctor is not content after {what}:\n{report}")]

@@ -15,7 +15,7 @@ use crate::Progress;
 use crate::error::{Error, Result};
 use crate::latency::Latency;
 use crate::ours::Ours;
-use crate::plan::{Plan, Row};
+use crate::plan::{Plan, Row, Scale};
 use crate::raw::Raw;
 use crate::server::Server;
 use crate::target::Target;
@@ -85,6 +85,9 @@ impl<'a> Lab<'a> {
             lab.warn(
                 "this Redis is not the benchmark's own: other traffic disturbs the figures, and they it",
             );
+        }
+        if lab.plan.scale != Scale::full() {
+            lab.warn("a quick run shows that all of it works, not how fast it is: its bars judge nothing");
         }
         Ok(lab)
     }

@@ -164,7 +164,8 @@ impl Scale {
             memory: 1000,
             depths: (300, 3000),
             leases: (200, Duration::from_secs(1)),
-            idle: Duration::from_secs(1),
+            // Longer than one blocking wait of the bell, or an idle worker would be seen to do nothing.
+            idle: Duration::from_secs(3),
             delayed: (200, Duration::from_secs(1)),
         }
     }

@@ -106,8 +106,9 @@ impl Report {
         let cores = if self.cores == 1 { "1 core".to_owned() } else { format!("{} cores", self.cores) };
         let whose =
             if self.own { ", a private server without persistence" } else { ", not the benchmark's own" };
+        let rounds = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
         format!(
-            "Leasehold {}, {}{whose}; {}, {}, {cores} for server and clients together; {rounds} rounds of {tasks} \
+            "Leasehold {}, {}{whose}; {}, {}, {cores} for server and clients together; {rounds} of {tasks} \
              tasks, {slots} slots.",
             env!("CARGO_PKG_VERSION"),
             self.server,

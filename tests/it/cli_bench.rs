@@ -64,9 +64,13 @@ fn a_private_redis_comes_and_goes_and_a_table_is_shown() {
     let bench = ["bench", "--private", "--quick", "--tasks", "40", "--rows", "pickup,depth,idle,latency"];
     // Whatever is named stays untouched: nobody listens there.
     let finished = Leasehold::new("redis://127.0.0.1:1/").args(bench).run().success();
-    for words in
-        ["| figure ", "| idle worker: commands per queue ", "| longest call, drain ", "a private server"]
-    {
+    for words in [
+        "| figure ",
+        "| idle worker: commands per queue ",
+        "| longest call, drain ",
+        "a private server",
+        "Note: a quick run",
+    ] {
         assert!(finished.stdout.contains(words), "{words}: {}", finished.stdout);
     }
     assert!(finished.stderr.contains("bars met"), "{}", finished.stderr);
@@ -104,6 +108,15 @@ fn r97_wrong_flags_of_a_bench_are_told_with_what_is_accepted() {
         let finished = Leasehold::new("redis://127.0.0.1:1/").arg("bench").args(flags).run().expect_code(2);
         assert!(finished.stderr.contains(words), "{flags:?}: {}", finished.stderr);
     }
+    // Told before anything is measured, and before Redis is looked for.
+    let nowhere = dir.path().join("missing").join("report.json");
+    let finished =
+        Leasehold::new("redis://127.0.0.1:1/").args(["bench", "--save"]).arg(&nowhere).run().expect_code(1);
+    assert!(finished.stderr.contains("cannot write"), "{}", finished.stderr);
+    let kept = dir.path().join("report.json");
+    let finished = Leasehold::new("redis://127.0.0.1:1/").args(["bench", "--save"]).arg(&kept).run();
+    finished.expect_code(69);
+    assert!(!kept.exists(), "a bench that measured nothing left a file");
     let finished = Leasehold::new("redis://127.0.0.1:1/").args(["bench", "--quick"]).run().expect_code(69);
     assert!(finished.stderr.contains("127.0.0.1:1"), "{}", finished.stderr);
 }

@@ -18,8 +18,8 @@ use crate::signals;
 /// Measure Leasehold beside plain Redis Streams: both in turn on one Redis, told as ratios with their bars.
 ///
 /// Redis is a private one without persistence, or the one that --redis-url, LEASEHOLD_REDIS_URL, REDIS_URL or
-/// leasehold.toml names, unless --private. There it works in a namespace of its own and removes it, also after
-/// Ctrl-C; it loads that Redis as much as it can, queues a million tasks (about 1 GB; --rows leaves rows out), and
+/// leasehold.toml names, unless --private. There it works in a namespace of its own, whatever --namespace says, and
+/// removes it, also after Ctrl-C; it loads that Redis as much as it can, queues a million tasks (about 1 GB; --rows leaves rows out), and
 /// other traffic disturbs the figures. The doctor looks at every invariant after each stretch of work; a breach ends
 /// the benchmark with 1. About 8 minutes.
 #[derive(Debug, Args)]
@@ -89,6 +89,9 @@ pub(crate) async fn run(context: &Context, args: &BenchArgs) -> Result<Exit> {
     if let Some(page) = &args.update {
         check_page(page, &plan)?;
     }
+    if let Some(path) = &args.save {
+        check_writable(path)?;
+    }
     let stop = CancellationToken::new();
     let asked = stop.clone();
     tokio::spawn(async move {
@@ -114,14 +117,31 @@ fn check_page(page: &Path, plan: &Plan) -> Result<()> {
     page::replaced(&read(page)?, "").map(drop).map_err(failure)
 }
 
+/// Refuses a file that could not be written, before minutes are spent, and leaves what is there as it is.
+fn check_writable(path: &Path) -> Result<()> {
+    let is_new = !path.exists();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|error| unwritable(path, &error))?;
+    if is_new {
+        std::fs::remove_file(path).map_err(|error| unwritable(path, &error))?;
+    }
+    Ok(())
+}
+
 fn read(page: &Path) -> Result<String> {
     std::fs::read_to_string(page)
         .map_err(|error| Failure::io(format!("cannot read {}", page.display()), &error))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::io(format!("cannot write {}", path.display()), &error))
+    std::fs::write(path, text).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::io(format!("cannot write {}", path.display()), error)
 }
 
 /// The table or the document, and the files that were asked for.
