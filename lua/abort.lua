@@ -1,27 +1,30 @@
 -- abort: ends a task that is not running at once; asks the run of a running one to stop.
 --
--- TRANSITIONS: queued, scheduled -> aborted; running -> aborting; aborting -> aborted
+-- TRANSITIONS: queued, scheduled, waiting -> aborted; running -> aborting; aborting -> aborted, failed; waiting -> queued
 -- ARGV: format
--- ITEM: id request grace by reason
+-- ITEM: id request grace by reason mode
 --   request: an id kept across retries; grace: ms, or '' for the task's own; by, reason: text
--- DERIVED: Q:task:<id> Q:ready:<level> Q:scheduled Q:running Q:lease:<id> Q:done:aborted Q:gone Q:pulse
---   Q:waited Q:waiter:<id> Q:errors:<id> Q:totals Q:events
+--   mode: '' or abandon: a run whose worker says that the system does not end its processes is given up, on record
+-- DERIVED: Q:task:<id> Q:ready:<level> Q:scheduled Q:waiting Q:deadlines Q:lanes Q:lane:<hash> Q:owner:<hash> Q:running
+--   Q:lease:<id> Q:done:<state> Q:gone Q:pulse Q:waited Q:waiter:<id> Q:errors:<id> Q:phases:<id> Q:totals Q:events
 -- RETURNS: {'ok', now_ms, then per item: tag, state, hard_end_ms, kill_at_ms}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ended requested already not_found corrupt
 -- RELIES ON: the answer being decided by the same record that the write changes
 -- REPEATABLE: yes; the same request id only answers
 
--- INCLUDE base types known ledger notes plain policy fixed codec record lease ended place stop pulse outcome
+-- INCLUDE base types known ledger notes plain policy fixed codec record bounds lease ended place lane ending phase stop pulse failure outcome reclaim
 
-local FIELDS, REQUEST_BYTES, BY_BYTES, REASON_BYTES = 5, 64, 256, 1024
+local FIELDS, REQUEST_BYTES, BY_BYTES, REASON_BYTES = 6, 64, 256, 1024
 local format = ARGV[1]
 local items, ids, junk = {}, {}, nil
 for at = 2, #ARGV, FIELDS do
   local item = { id = ARGV[at], request = ARGV[at + 1], by = string.sub(ARGV[at + 3] or '', 1, BY_BYTES),
-    reason = ARGV[at + 4] and string.sub(ARGV[at + 4], 1, REASON_BYTES) }
-  if not item.reason or item.request == '' or #item.request > REQUEST_BYTES then
-    junk = 'items come in groups of 5, the second 1 to 64 bytes'
+    reason = string.sub(ARGV[at + 4] or '', 1, REASON_BYTES), mode = ARGV[at + 5] }
+  if not item.mode or item.request == '' or #item.request > REQUEST_BYTES then
+    junk = 'items come in groups of 6, the second 1 to 64 bytes'
+  elseif item.mode ~= '' and item.mode ~= 'abandon' then
+    junk = 'mode'
   elseif ARGV[at + 2] ~= '' then
     item.grace = duration(ARGV[at + 2])
     junk = junk or (not item.grace and 'grace') or nil
@@ -32,7 +35,7 @@ end
 
 local refused = unopened or (junk and { 'badargs', junk })
   or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running', 'scheduled',
-    'done:aborted', 'gone', 'pulse', 'totals', 'events')
+    'waiting', 'deadlines', 'lanes', 'done:failed', 'done:aborted', 'gone', 'pulse', 'totals', 'events')
 if refused then
   return refused
 end
@@ -40,25 +43,9 @@ end
 allowed_first_write()
 said_by_run = false
 
-local function leave_place(id, rec)
-  if rec.st == 'scheduled' then
-    unindex('scheduled', id)
-  else
-    local level, entry = string.match(rec.run, '^(%a+):(%d+%-%d+)$')
-    if LEVEL_CODE[level] then
-      -- By pcall: numbers too large for an entry name none.
-      pcall_redis('XDEL', Q .. 'ready:' .. level, entry)
-    end
-  end
-end
-
 local function end_at_once(item, rec)
-  local id, from = item.id, rec.st
-  leave_place(id, rec)
   rec.sp = { c = 'abort', at = now, g = 0, he = now, by = item.by, rs = item.reason, rq = item.request }
-  place_ended(id, rec, 'aborted')
-  event(id, from, 'aborted', rec.n, item.by)
-  settle(id, rec)
+  end_unowned(item.id, rec, 'aborted', item.by)
   return 'ended', 'aborted', now, now
 end
 
@@ -78,7 +65,12 @@ local function ask(item, rec)
     end
   end
   if proven_dead(id, rec) then
-    end_stopped(id, rec, { kind = 'lease_expired', message = 'its worker was gone when the abort arrived' })
+    reconcile(id, rec, 'abort', 'its lease expired')
+    return 'ended', rec.st, now, now
+  end
+  if item.mode == 'abandon' and is_unkillable(rec) then
+    local message = 'given up by ' .. item.by .. ' while these processes were alive still: ' .. rec.uk[2]
+    end_failed(id, rec, { kind = 'abandoned', message = message })
     return 'ended', rec.st, now, now
   end
   index('running', math.min(rec.sp.he, now + B), id)
@@ -97,14 +89,14 @@ local function abort(item)
   if rec.ar and rec.ar[1] == item.request then
     return rec.ar[2] == 'aborted' and 'ended' or 'already', rec.ar[2], 0, 0
   end
-  if rec.st == 'queued' or rec.st == 'scheduled' then
+  if rec.st == 'queued' or rec.st == 'scheduled' or rec.st == 'waiting' then
     return end_at_once(item, rec)
   end
   if rec.st == 'running' or rec.st == 'aborting' then
     return ask(item, rec)
   end
-  if rec.sp and rec.sp.rq == item.request and rec.st == 'aborted' then
-    return 'ended', 'aborted', int(rec.sp.he), int(rec.sp.he)
+  if rec.sp and rec.sp.rq == item.request and (rec.st == 'aborted' or rec.fk == 'abandoned') then
+    return 'ended', rec.st, int(rec.sp.he), int(rec.sp.he)
   end
   return 'already', rec.st, 0, 0
 end

@@ -1,6 +1,6 @@
 -- claim: hands queued tasks to one worker, each under a lease, oldest of the highest level first.
 --
--- TRANSITIONS: scheduled -> queued; queued -> running, failed
+-- TRANSITIONS: scheduled -> queued, waiting; queued -> running, failed, timed_out
 -- ARGV: format incarnation worker number want max_bytes mode woken
 --   number: grows by one per answered claim of this incarnation on this queue; the same again = a repeat
 --   want: free slots; 0 gives a popped wake marker back
@@ -9,7 +9,8 @@
 --     at most); or closing (repeat the last answer and refuse every later claim)
 --   woken: 1 if this worker popped the wake marker
 -- DERIVED: Q:ready:<level> Q:task:<id> Q:body:<id> Q:lease:<id> Q:running Q:scheduled Q:token Q:claim:<incarnation>
---   Q:beat:<incarnation> Q:note:<id> Q:errors:<id> Q:watch Q:wake Q:done:failed Q:gone Q:totals Q:events
+--   Q:beat:<incarnation> Q:note:<id> Q:errors:<id> Q:watch Q:wake Q:done:<state> Q:deadlines Q:waiting Q:lanes Q:lane:<hash>
+--   Q:owner:<hash> Q:gone Q:totals Q:events
 -- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher; -2 claim
 --   openly at once), then per
 --   task: id, record as it is now, and {body} if the record does not hold it}
@@ -117,7 +118,7 @@ end
 
 -- What few claims need.
 local function open_long_way()
-  -- INCLUDE types notes policy fixed codec record lease ended place promote outcome reclaim claim_rare levels
+  -- INCLUDE types notes policy fixed codec record bounds lease ended place lane ending phase promote failure outcome reclaim claim_rare levels
   return { take_all = take_all, repeat_last = repeat_last, promote_due = promote_due }
 end
 

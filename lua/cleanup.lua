@@ -3,13 +3,13 @@
 -- TRANSITIONS: completed, failed, timed_out, aborted -> (gone)
 -- ARGV: format limit
 --   limit: at most so many tasks of each state, 1 to 256
--- DERIVED: Q:done:<state>, all keys of each removed task, Q:gone Q:totals Q:events
+-- DERIVED: Q:done:<state>, all keys of each removed task, Q:owner:<hash> Q:lanes Q:lane-ends:<hash> Q:gone Q:totals Q:events
 -- RETURNS: {'ok', now_ms, deleted, odd, more (1 = call again)}
 -- TAGS: ok unregistered format wrongtype badargs
 -- RELIES ON: the age being checked in the same call that deletes; strictly older than the period
 -- REPEATABLE: yes
 
--- INCLUDE base types known ledger notes plain policy fixed codec record ended place
+-- INCLUDE base types known ledger notes plain policy fixed codec record ended place lane ending
 
 local format, limit = ARGV[1], whole(ARGV[2], 1)
 

@@ -4,14 +4,14 @@
 -- ARGV: format
 -- ITEM: id rev
 --   rev: of the end that the caller saw
--- DERIVED: all keys of the task, Q:done:<state> Q:gone Q:totals Q:events
+-- DERIVED: all keys of the task, Q:done:<state> Q:owner:<hash> Q:lanes Q:lane-ends:<hash> Q:gone Q:totals Q:events
 -- RETURNS: {'ok', now_ms, then per item: tag, state}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: deleted changed live not_found corrupt
 -- RELIES ON: a live task never being deleted
 -- REPEATABLE: yes; an id removed less than a minute ago is answered `deleted` again
 
--- INCLUDE base types known ledger notes plain policy fixed codec record ended place
+-- INCLUDE base types known ledger notes plain policy fixed codec record ended place lane ending
 
 local format = ARGV[1]
 local items, ids, junk = {}, {}, (#ARGV - 1) % 2 ~= 0

@@ -1,31 +1,34 @@
--- enqueue: accepts new tasks: queued at once, or scheduled for later.
+-- enqueue: accepts new tasks: queued at once, scheduled for later, or waiting for their turn in a lane.
 --
--- TRANSITIONS: (none) -> queued, scheduled
--- ARGV: format timing
---   timing: now (no item has a `when`) or each
--- ITEM: id level fixed when
+-- TRANSITIONS: (none) -> queued, scheduled, waiting
+-- ARGV: format form
+--   form: short (no item has `when` and `spec`) or full
+-- ITEM: id level fixed when spec
 --   level: urgent, high, normal or low
 --   fixed: what never changes: its length without these 2 bytes (any, if larger); digest of name, payload and spec
 --     (headers apart, 8 bytes); length of the policy, 0 for the defaults, and the policy, a MessagePack array as
 --     lib/policy.lua says; the body, opaque here
 --   when: '' at once, '+ms' from now, '@ms' at that time by Redis's clock
--- DERIVED: Q:task:<id> Q:body:<id> Q:ready:<level> Q:scheduled Q:gone Q:totals Q:events Q:wake
+--   spec: '' or a MessagePack map: lane, owner, deadline (as `when`), silence and stall (ms), budgets (a map of maxima)
+-- DERIVED: Q:task:<id> Q:body:<id> Q:ready:<level> Q:scheduled Q:waiting Q:deadlines Q:lanes Q:lane:<hash>
+--   Q:owner:<hash> Q:gone Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, then per item: tag, state; or once for all where they are the same}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: created exists conflict corrupt
 -- RELIES ON: the first write being one that a full Redis denies, so that it fails whole
 -- REPEATABLE: yes; the same id and digest answers `exists` with the state as it is, `gone` after its removal
 
-local format, timing = ARGV[1], ARGV[2]
-local FIRST, FIELDS = 3, timing == 'each' and 4 or 3
+local format, form = ARGV[1], ARGV[2]
+local FIRST, FIELDS = 3, form == 'full' and 5 or 3
 
 -- INCLUDE base known ledger alike plain plain_new fixed offer
 
 -- What few tasks need, opened by the first that does.
 local long
 local function open_long_way()
-  -- INCLUDE notes policy codec record ended place enqueue_rare
-  return { policy_is_sound = policy_is_sound, load = load, known_as = known_as, is_gone = is_gone, event = event, accept = accept_rare }
+  -- INCLUDE notes policy codec record ended place lane types enqueue_rare
+  return { policy_is_sound = policy_is_sound, spec_fault = spec_fault, refused = types_refused, load = load,
+    known_as = known_as, is_gone = is_gone, event = event, accept = accept_rare, stands = lane_stands }
 end
 
 local function long_way()
@@ -37,11 +40,16 @@ local function policy_is_sound(fixed)
   return long_way().policy_is_sound(fixed)
 end
 
-local junk = timing ~= 'now' and timing ~= 'each' and 'timing' or nil
+local function spec_fault(spec)
+  return spec ~= '' and long_way().spec_fault(spec) or nil
+end
+
+local junk = form ~= 'short' and form ~= 'full' and 'form' or nil
 local levels, keys = {}, {}
 for at = FIRST, #args, FIELDS do
   local id, level = args[at], args[at + 1]
-  junk = junk or fault_of(id, level, args[at + 2], FIELDS == 4 and args[at + 3] or '', policy_is_sound)
+  junk = junk or fault_of(id, level, args[at + 2], FIELDS == 5 and args[at + 3] or '', policy_is_sound)
+    or (FIELDS == 5 and spec_fault(args[at + 4] or '')) or nil
   levels[level or ''] = true
   keys[#keys + 1] = TASK .. id
 end
@@ -52,8 +60,8 @@ if not refused then
   for level in pairs(levels) do
     read('XLEN', 'ready:' .. level)
   end
-  if timing == 'each' then
-    read('ZCARD', 'scheduled')
+  if form == 'full' then
+    misread = misread or long_way().refused
   end
   read('HLEN', 'totals')
   read('XLEN', 'events')
@@ -72,11 +80,11 @@ local function ready_key(level)
   return ready[level]
 end
 
-local function accept(id, key, level, fixed, when)
+local function accept(id, key, level, fixed, when, spec)
   local due = when and when ~= '' and due_of(when) or 0
-  if due > now or #fixed > INLINE then
+  if due > now or #fixed > INLINE or (spec and spec ~= '') then
     delayed = delayed + 1
-    local state = long_way().accept(id, level, fixed, due)
+    local state = long_way().accept(id, level, fixed, due, spec)
     long.event(id, '', state, 0)
     return state
   end
@@ -102,8 +110,12 @@ for i = 1, #keys do
     tag, state = long.known_as(id, fixed)
   elseif somebody_went and long_way().is_gone(id) then
     tag, state = 'exists', 'gone'
+  elseif FIELDS == 5 and not long_way().stands(args[at + 4]) then
+    tag, state = 'corrupt', ''
+  elseif FIELDS == 5 then
+    state = accept(id, key, level, fixed, args[at + 3], args[at + 4])
   else
-    state = accept(id, key, level, fixed, FIELDS == 4 and args[at + 3])
+    state = accept(id, key, level, fixed)
   end
   if tag ~= alike.tag or state ~= alike.state then
     tell(reply, i, tag, state)

@@ -1,6 +1,6 @@
 -- finish: a run says how it ended: a result, a failure, a stop it obeyed, or a hand-back at no cost.
 --
--- TRANSITIONS: running -> completed, failed, timed_out, aborted, scheduled, queued; aborting -> aborted, completed
+-- TRANSITIONS: running -> completed, failed, timed_out, aborted, scheduled, queued, waiting; waiting -> queued; aborting -> aborted, completed
 -- ARGV: format incarnation
 -- ITEM: id run outcome data
 --   outcome: completed (data: output), failed, stopped, snoozed, released, unknown
@@ -8,7 +8,7 @@
 --     policy, 'fatal', or ms; of a snooze ms), m message (unknown: the task name), x detail of a failure, a map
 --     (exit code, signal); '' where there is nothing to say
 -- DERIVED: Q:task:<id> Q:result:<id> Q:errors:<id> Q:lease:<id> Q:running Q:scheduled Q:ready:<level>
---   Q:done:<state> Q:gone Q:waited Q:waiter:<id> Q:beat:<incarnation> Q:totals Q:events Q:wake
+--   Q:waiting Q:lanes Q:lane:<hash> Q:owner:<hash> Q:deadlines Q:phases:<id> Q:done:<state> Q:gone Q:waited Q:waiter:<id> Q:beat:<incarnation> Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, then per item: tag, state; or once for all where they are the same}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ok repeat gone lost corrupt
@@ -22,7 +22,7 @@ local FIELDS, FIRST = 4, 3
 
 -- What few ends need, opened by the first that does.
 local function open_long_way()
-  -- INCLUDE types notes ended policy fixed codec record lease place outcome finish_rare
+  -- INCLUDE types notes ended policy fixed codec record bounds lease place lane ending phase failure outcome finish_rare
   return { prepare = prepare, finish = finish, refused = types_refused }
 end
 

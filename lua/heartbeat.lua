@@ -1,6 +1,6 @@
 -- heartbeat: renews the leases of a worker's runs and carries the answer back: go on, stop, or you lost it.
 --
--- TRANSITIONS: none (it may record the stop of a run past its run timeout)
+-- TRANSITIONS: none (it may record the stop of a run past a bound, and notices of silence)
 -- ARGV: format incarnation
 -- ITEM: id run
 --   run: with a `!` in front where the worker itself stops it: then the record is asked, whatever the key says
@@ -20,7 +20,7 @@ local FIRST, FIELDS = 3, 2
 
 -- What few beats need.
 local function open_long_way()
-  -- INCLUDE types ledger notes policy fixed codec record lease stop pulse beat_rare
+  -- INCLUDE types ledger notes policy fixed codec record bounds lease stop pulse beat_rare
   return { beat = beat, commit = commit, refused = wrong_type('gone', 'pulse', 'totals', 'events') }
 end
 

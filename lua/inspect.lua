@@ -6,7 +6,8 @@
 -- DERIVED: every key of the queue and of the tasks named
 -- RETURNS: {'ok', now_ms, lease_ms, {name, value, ...} of the queue, then per item one list: id, record or '',
 --   body type, lease value or '', lease ms left, score in running, scheduled, done:completed, done:failed,
---   done:timed_out, done:aborted, gone ('' = not there), entry there (1 or 0)}
+--   done:timed_out, done:aborted, gone, waiting, deadlines, owner ('' = not there), rank in its lane or '', limit of
+--   its lane, entry there (1 or 0)}
 -- TAGS: ok unregistered format wrongtype badargs
 -- RELIES ON: at most 100 ids a call
 -- REPEATABLE: yes
@@ -32,7 +33,7 @@ end
 for _, level in ipairs(LEVELS) do
   tell('ready:' .. level, size('XLEN', 'ready:' .. level))
 end
-for _, suffix in ipairs({ 'running', 'scheduled', 'done:completed', 'done:failed', 'done:timed_out', 'done:aborted',
+for _, suffix in ipairs({ 'running', 'scheduled', 'waiting', 'deadlines', 'done:completed', 'done:failed', 'done:timed_out', 'done:aborted',
   'gone' }) do
   tell(suffix, size('ZCARD', suffix))
 end
@@ -65,6 +66,13 @@ local function score(suffix, id)
   return type(s) == 'string' and s or ''
 end
 
+local function places_of(id, rec)
+  local row = rec and rec.ln and pcall_redis('HGET', Q .. 'lanes', hash_of(rec.ln))
+  local rank = rec and rec.ln and pcall_redis('ZRANK', Q .. 'lane:' .. hash_of(rec.ln), id)
+  return rec and rec.ow and score('owner:' .. hash_of(rec.ow), id) or '', type(rank) == 'number' and int(rank) or '',
+    type(row) == 'string' and string.match(row, '^%d+') or '1'
+end
+
 local function entry_there(rec)
   local level, entry = string.match(rec and rec.st == 'queued' and rec.run or '', '^(%a+):(.+)$')
   local found = level and pcall_redis('XRANGE', Q .. 'ready:' .. level, entry, entry)
@@ -77,9 +85,11 @@ for at = 2, #ARGV do
   local raw = pcall_redis('GET', Q .. 'task:' .. id)
   local held = pcall_redis('GET', Q .. 'lease:' .. id)
   local rec = load(id)
+  local owned, rank, limit = places_of(id, rec)
   reply[#reply + 1] = { id, type(raw) == 'string' and raw or '', call('TYPE', Q .. 'body:' .. id).ok,
     type(held) == 'string' and held or '', call('PTTL', Q .. 'lease:' .. id), score('running', id),
     score('scheduled', id), score('done:completed', id), score('done:failed', id), score('done:timed_out', id),
-    score('done:aborted', id), score('gone', id), entry_there(rec) }
+    score('done:aborted', id), score('gone', id), score('waiting', id), score('deadlines', id), owned, rank, limit,
+    entry_there(rec) }
 end
 return reply

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::FORMAT;
+use crate::bounds::Bounds;
 use crate::error::{Error, Result};
 use crate::limits::{Limits, check_size};
-use crate::name::{Owner, TaskName};
+use crate::name::{Lane, Owner, TaskName};
 use crate::policy::{Policy, Priority};
 
 /// What kind of work a task is.
@@ -38,6 +39,10 @@ pub struct Body {
     pub priority: Priority,
     /// Whom it belongs to.
     pub owner: Option<Owner>,
+    /// What it takes its turn in.
+    pub lane: Option<Lane>,
+    /// Bounds that few tasks have.
+    pub bounds: Bounds,
     /// Passed through to the handler: trace context and the like.
     pub headers: BTreeMap<String, String>,
 }
@@ -53,7 +58,17 @@ struct Stored<'a>(
     Option<Priority>,
     Option<Cow<'a, str>>,
     Cow<'a, BTreeMap<String, String>>,
+    #[serde(default)] Option<More>,
 );
+
+/// What few tasks have.
+#[derive(Serialize, Deserialize, Default, PartialEq)]
+struct More {
+    #[serde(default)]
+    lane: Option<Lane>,
+    #[serde(default)]
+    bounds: Bounds,
+}
 
 impl Body {
     /// Checks the policy, the sizes and the headers.
@@ -62,6 +77,7 @@ impl Body {
     /// [`Error::Invalid`] naming the field and its limit.
     pub fn validate(&self, limits: &Limits) -> Result<()> {
         self.policy.validate()?;
+        self.bounds.validate()?;
         check_size("payload", self.payload.len(), limits.payload)?;
         check_size("number of headers", self.headers.len(), limits.headers)?;
         for (key, value) in &self.headers {
@@ -91,6 +107,7 @@ impl Body {
             unless_default(self.priority),
             self.owner.as_ref().map(|o| Cow::Borrowed(o.as_str())),
             Cow::Borrowed(&self.headers),
+            unless_default(self.more()),
         );
         rmp_serde::encode::write(bytes, &stored).map_err(|e| Error::Protocol(e.to_string()))
     }
@@ -103,6 +120,7 @@ impl Body {
         check_version(bytes)?;
         let junk = |e: &dyn std::fmt::Display| Error::Protocol(format!("a task's body cannot be read: {e}"));
         let s: Stored<'_> = rmp_serde::from_slice(bytes).map_err(|e| junk(&e))?;
+        let more = s.8.unwrap_or_default();
         Ok(Self {
             name: TaskName::new(s.1).map_err(|e| junk(&e))?,
             kind: s.2.unwrap_or_default(),
@@ -110,8 +128,14 @@ impl Body {
             policy: s.4.unwrap_or_default(),
             priority: s.5.unwrap_or_default(),
             owner: s.6.map(Owner::new).transpose().map_err(|e| junk(&e))?,
+            lane: more.lane,
+            bounds: more.bounds,
             headers: s.7.into_owned(),
         })
+    }
+
+    fn more(&self) -> More {
+        More { lane: self.lane.clone(), bounds: self.bounds.clone() }
     }
 
     /// Of name, payload and spec, headers apart: the same id with the same digest is the same task.
@@ -119,7 +143,12 @@ impl Body {
     pub fn digest(&self) -> [u8; 8] {
         let mut hash = Sha256::new();
         let owner = self.owner.as_ref().map_or("", Owner::as_str);
-        let spec = rmp_serde::to_vec(&(self.kind, self.policy, self.priority)).unwrap_or_default();
+        let usual = (self.kind, self.policy, self.priority);
+        let spec = match unless_default(self.more()) {
+            None => rmp_serde::to_vec(&usual),
+            Some(more) => rmp_serde::to_vec(&(usual, more)),
+        };
+        let spec = spec.unwrap_or_default();
         for part in [self.name.as_str().as_bytes(), &self.payload, &spec, owner.as_bytes()] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
@@ -183,6 +212,8 @@ mod tests {
             policy: Policy::command(),
             priority: Priority::High,
             owner: Some(Owner::new("user 7").unwrap()),
+            lane: Some(Lane::new("session ö").unwrap()),
+            bounds: Bounds::command(),
             headers: BTreeMap::from([("traceparent".to_owned(), "00-1".to_owned())]),
         }
     }
@@ -204,8 +235,8 @@ mod tests {
     #[test]
     fn r16_a_newer_body_is_refused_and_says_so() {
         let mut bytes = body().encode().unwrap();
-        bytes[1] = 2;
-        assert!(matches!(Body::decode(&bytes), Err(Error::NewerFormat { found: 2, .. })));
+        bytes[1] = 3;
+        assert!(matches!(Body::decode(&bytes), Err(Error::NewerFormat { found: 3, .. })));
         assert!(matches!(Body::decode(b"junk"), Err(Error::Protocol(_))));
     }
 }

@@ -1,6 +1,8 @@
 //! Every Redis key and channel, with its type. No other Rust file spells one.
 
-use crate::name::{Incarnation, Namespace, QueueName, TaskId};
+use sha1::{Digest as _, Sha1};
+
+use crate::name::{Incarnation, Lane, Namespace, Owner, QueueName, TaskId};
 use crate::state::TaskState;
 
 /// Levels of ready streams in reading order. `again` is for reclaimed and released tasks.
@@ -107,6 +109,54 @@ impl QueueKeys {
         self.key("scheduled")
     }
 
+    /// Zset since when, ms: waiting tasks.
+    #[must_use]
+    pub fn waiting(&self) -> String {
+        self.key("waiting")
+    }
+
+    /// Zset by deadline, ms: tasks that have one and have not ended.
+    #[must_use]
+    pub fn deadlines(&self) -> String {
+        self.key("deadlines")
+    }
+
+    /// Hash: limit and text of each lane.
+    #[must_use]
+    pub fn lanes(&self) -> String {
+        self.key("lanes")
+    }
+
+    /// Zset by place: the members of a lane.
+    #[must_use]
+    pub fn lane(&self, lane: &Lane) -> String {
+        self.key(&format!("lane:{}", hash_of(lane.as_str())))
+    }
+
+    /// Zset by end time, ms: the last tasks of a lane that ended.
+    #[must_use]
+    pub fn lane_ends(&self, lane: &Lane) -> String {
+        self.key(&format!("lane-ends:{}", hash_of(lane.as_str())))
+    }
+
+    /// Zset: the tasks of an owner, those that run first, then those that live, then those that ended.
+    #[must_use]
+    pub fn owner(&self, owner: &Owner) -> String {
+        self.key(&format!("owner:{}", hash_of(owner.as_str())))
+    }
+
+    /// List: the phases of a task's runs that are over.
+    #[must_use]
+    pub fn phases(&self, id: &TaskId) -> String {
+        self.key(&format!("phases:{id}"))
+    }
+
+    /// String: what a run left for the next one.
+    #[must_use]
+    pub fn checkpoint(&self, id: &TaskId) -> String {
+        self.key(&format!("checkpoint:{id}"))
+    }
+
     /// Zset by end time, ms: ended tasks of a state.
     #[must_use]
     pub fn done(&self, state: TaskState) -> String {
@@ -180,6 +230,20 @@ impl QueueKeys {
     }
 }
 
+/// What stands for a text from outside in a key: the first 128 bits of its SHA-1, as scripts can take it, in hex.
+fn hash_of(text: &str) -> String {
+    let mut hash = hex(&Sha1::digest(text));
+    hash.truncate(HASH_DIGITS);
+    hash
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Digits of what stands for a text.
+pub const HASH_DIGITS: usize = 32;
+
 /// Set: the queues there are.
 #[must_use]
 pub fn queues(namespace: &Namespace) -> String {
@@ -214,7 +278,7 @@ const fn kind(part: &'static str, redis_type: &'static str, expires: bool) -> Ke
 }
 
 /// Keys that belong to one task: `<part>:<id>`.
-pub const TASK_KINDS: [KeyKind; 8] = [
+pub const TASK_KINDS: [KeyKind; 10] = [
     kind("task", "string", false),
     kind("body", "string", false),
     kind("lease", "string", true),
@@ -222,14 +286,19 @@ pub const TASK_KINDS: [KeyKind; 8] = [
     kind("errors", "list", false),
     kind("log", "stream", false),
     kind("note", "string", false),
+    kind("phases", "list", false),
+    kind("checkpoint", "string", false),
     kind("waiter", "string", true),
 ];
 
 /// Keys that a queue has once.
-pub const QUEUE_KINDS: [KeyKind; 11] = [
+pub const QUEUE_KINDS: [KeyKind; 14] = [
     kind("config", "hash", false),
     kind("running", "zset", false),
     kind("scheduled", "zset", false),
+    kind("waiting", "zset", false),
+    kind("deadlines", "zset", false),
+    kind("lanes", "hash", false),
     kind("gone", "zset", false),
     kind("events", "stream", false),
     kind("wake", "zset", false),
@@ -240,6 +309,9 @@ pub const QUEUE_KINDS: [KeyKind; 11] = [
     kind("token", "string", false),
 ];
 
+/// Keys that stand for a text: `<part>:<hash>`.
+pub const TEXT_KINDS: [KeyKind; 3] =
+    [kind("lane", "zset", false), kind("lane-ends", "zset", false), kind("owner", "zset", false)];
 /// `ready:<level>`.
 pub const READY_KIND: KeyKind = kind("ready", "stream", false);
 /// `done:<state>`.

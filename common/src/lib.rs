@@ -3,13 +3,14 @@
 //! Nothing here reads arguments, handles signals, runs handlers or prints. Only this crate talks to Redis, and
 //! only here are keys and scripts named.
 //!
-//! - [`name`], [`state`], [`policy`], [`task`], [`body`], [`record`], [`limits`], [`time`], [`text`]: values and their rules, no I/O
+//! - [`name`], [`state`], [`policy`], [`bounds`], [`task`], [`body`], [`record`], [`limits`], [`time`], [`text`]: values and their rules, no I/O
 //! - [`keys`], [`script`]: what lies where in Redis, and the scripts of `lua/`
 //! - [`transport`]: how calls travel: pools, reloads, error classes, injected faults
 //! - [`store`]: one typed method per script and read
 //! - [`doctor`]: the invariants, checked on a live system
 
 pub mod body;
+pub mod bounds;
 pub mod doctor;
 pub mod error;
 pub mod keys;
@@ -28,4 +29,4 @@ pub mod transport;
 pub use error::{Error, Result};
 
 /// The format version of `Q:config`, records and bodies. A process that meets a higher one refuses before any write.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;

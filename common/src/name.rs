@@ -145,6 +145,18 @@ text_type!(
     TaskId, "task id", |t| check_text("task id", t, ID_BYTES)
 );
 text_type!(
+    /// The name of a stage of a run: `[A-Za-z0-9._-]{1,64}`.
+    PhaseName, "phase", |t| check_name("phase", t)
+);
+text_type!(
+    /// The name of something that a task may spend: `[A-Za-z0-9._-]{1,64}`.
+    BudgetName, "budget", |t| check_name("budget", t)
+);
+text_type!(
+    /// What a task takes its turn in (a session, a customer): at most 256 bytes of text without control characters.
+    Lane, "lane", |t| check_text("lane", t, TEXT_BYTES)
+);
+text_type!(
     /// Whom a task belongs to (a session, a user): at most 256 bytes of text without control characters.
     Owner, "owner", |t| check_text("owner", t, TEXT_BYTES)
 );

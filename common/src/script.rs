@@ -68,7 +68,7 @@ script!(REGISTER, "register",
     args: &["format", "lease_ms", "retain_completed_ms", "retain_failed_ms", "retain_timed_out_ms", "retain_aborted_ms"],
     item: &[], tags: &["ok", "format", "wrongtype", "badargs"], item_tags: &[]);
 script!(ENQUEUE, "enqueue",
-    args: &["format", "timing"], item: &["id", "level", "fixed", "when"],
+    args: &["format", "form"], item: &["id", "level", "fixed", "when", "spec"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["created", "exists", "conflict", "corrupt"]);
 script!(CLAIM, "claim",
@@ -85,18 +85,18 @@ script!(FINISH, "finish",
 script!(UPDATE, "update",
     args: &["format", "incarnation", "kind"], item: &["id", "run", "number", "value", "text"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
-    item_tags: &["ok", "gone", "lost", "corrupt"]);
+    item_tags: &["ok", "exceeded", "unknown", "gone", "lost", "corrupt"]);
 script!(ABORT, "abort",
-    args: &["format"], item: &["id", "request", "grace", "by", "reason"],
+    args: &["format"], item: &["id", "request", "grace", "by", "reason", "mode"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["ended", "requested", "already", "not_found", "corrupt"]);
 script!(SWEEP, "sweep",
     args: &["format", "limit"], item: &[],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 script!(RETRY, "retry",
-    args: &["format"], item: &["id", "rev"],
+    args: &["format"], item: &["id", "rev", "mode"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
-    item_tags: &["retried", "changed", "live", "not_found", "corrupt"]);
+    item_tags: &["retried", "changed", "live", "no_checkpoint", "not_found", "corrupt"]);
 script!(DELETE, "delete",
     args: &["format"], item: &["id", "rev"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
@@ -104,14 +104,17 @@ script!(DELETE, "delete",
 script!(CLEANUP, "cleanup",
     args: &["format", "limit"], item: &[],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
+script!(LANE, "lane",
+    args: &["format", "lane", "limit"], item: &[],
+    tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 script!(INSPECT, "inspect",
     args: &["format"], item: &["id"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 
 /// Every script, in the order of a task's life.
-pub static ALL: [&ScriptSpec; 12] = [
+pub static ALL: [&ScriptSpec; 13] = [
     &REGISTER, &ENQUEUE, &CLAIM, &HEARTBEAT, &FINISH, &UPDATE, &ABORT, &SWEEP, &RETRY, &DELETE, &CLEANUP,
-    &INSPECT,
+    &LANE, &INSPECT,
 ];
 
 /// The embedded text of a library.
@@ -134,6 +137,15 @@ fn lib(name: &str) -> &'static str {
         "record" => include_str!("../../lua/lib/record.lua"),
         "codec" => include_str!("../../lua/lib/codec.lua"),
         "lease" => include_str!("../../lua/lib/lease.lua"),
+        "bounds" => include_str!("../../lua/lib/bounds.lua"),
+        "lane" => include_str!("../../lua/lib/lane.lua"),
+        "ending" => include_str!("../../lua/lib/ending.lua"),
+        "phase" => include_str!("../../lua/lib/phase.lua"),
+        "failure" => include_str!("../../lua/lib/failure.lua"),
+        "look" => include_str!("../../lua/lib/look.lua"),
+        "late" => include_str!("../../lua/lib/late.lua"),
+        "log" => include_str!("../../lua/lib/log.lua"),
+        "told" => include_str!("../../lua/lib/told.lua"),
         "place" => include_str!("../../lua/lib/place.lua"),
         "promote" => include_str!("../../lua/lib/promote.lua"),
         "stop" => include_str!("../../lua/lib/stop.lua"),

@@ -150,15 +150,27 @@ const fn row(
     Transition { from, to, trigger, scripts }
 }
 
-/// Every transition there is. States that no feature of this release reaches (`waiting`) have no row yet.
+/// Every transition there is.
 pub const TRANSITIONS: &[Transition] = {
     use TaskState as S;
     &[
         row(None, S::Queued, "enqueue", &["enqueue"]),
         row(None, S::Scheduled, "enqueue for later", &["enqueue"]),
+        row(None, S::Waiting, "enqueue behind others of its lane", &["enqueue"]),
         row(Some(S::Scheduled), S::Queued, "due", &["claim", "sweep"]),
+        row(Some(S::Scheduled), S::Waiting, "due, behind others of its lane", &["claim", "sweep"]),
         row(Some(S::Scheduled), S::Aborted, "abort", &["abort"]),
+        row(Some(S::Scheduled), S::TimedOut, "its deadline passed", &["sweep"]),
+        row(
+            Some(S::Waiting),
+            S::Queued,
+            "its turn in the lane",
+            &["claim", "finish", "abort", "sweep", "lane"],
+        ),
+        row(Some(S::Waiting), S::Aborted, "abort", &["abort"]),
+        row(Some(S::Waiting), S::TimedOut, "its deadline passed", &["sweep"]),
         row(Some(S::Queued), S::Running, "claim", &["claim"]),
+        row(Some(S::Queued), S::TimedOut, "its deadline passed", &["claim", "sweep"]),
         row(Some(S::Queued), S::Failed, "its body is missing", &["claim"]),
         row(Some(S::Queued), S::Aborted, "abort", &["abort"]),
         row(Some(S::Running), S::Completed, "the run ends with a result", &["finish"]),
@@ -181,6 +193,12 @@ pub const TRANSITIONS: &[Transition] = {
             "handed back by a stopping worker; its owner is dead",
             &["finish", "sweep"],
         ),
+        row(
+            Some(S::Running),
+            S::Waiting,
+            "as above, and its place in the lane was lost",
+            &["finish", "sweep"],
+        ),
         row(Some(S::Running), S::Aborting, "abort request", &["abort"]),
         row(
             Some(S::Running),
@@ -195,10 +213,20 @@ pub const TRANSITIONS: &[Transition] = {
             &["finish", "sweep", "abort"],
         ),
         row(Some(S::Aborting), S::Completed, "the work had ended before the abort arrived", &["finish"]),
+        row(
+            Some(S::Aborting),
+            S::Failed,
+            "given up by a person: the system does not end its processes",
+            &["abort"],
+        ),
         row(Some(S::Completed), S::Queued, "manual retry", &["retry"]),
         row(Some(S::Failed), S::Queued, "manual retry", &["retry"]),
         row(Some(S::TimedOut), S::Queued, "manual retry", &["retry"]),
         row(Some(S::Aborted), S::Queued, "manual retry", &["retry"]),
+        row(Some(S::Completed), S::Waiting, "manual retry, behind others of its lane", &["retry"]),
+        row(Some(S::Failed), S::Waiting, "manual retry, behind others of its lane", &["retry"]),
+        row(Some(S::TimedOut), S::Waiting, "manual retry, behind others of its lane", &["retry"]),
+        row(Some(S::Aborted), S::Waiting, "manual retry, behind others of its lane", &["retry"]),
     ]
 };
 

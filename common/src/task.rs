@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::bounds::Bounds;
 use crate::error::{Error, Result};
 use crate::policy::{Policy, Priority};
 
@@ -41,12 +42,14 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
 }
 
 /// A task's bounds and its place among others.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Spec {
     /// How often, how long, how soon again.
     pub policy: Policy,
     /// Before or after which others.
     pub priority: Priority,
+    /// Its time as a whole, silence, budgets.
+    pub bounds: Bounds,
 }
 
 /// Encodes a payload or an output as MessagePack: structs as maps, so that fields may be added later.

@@ -3,7 +3,7 @@
 -- KEYS[1] = Q:config always exists, KEYS[2] = Q:never never does, so that during a slot migration Redis
 -- answers TRYAGAIN before the script starts instead of tearing it midway. All other keys are derived.
 
-local FORMAT = 1
+local FORMAT = 2
 local MOST_MS = 315360000000
 local CONFIG, NEVER = KEYS[1], KEYS[2]
 local Q = string.sub(CONFIG, 1, -#'config' - 1)

@@ -2,7 +2,7 @@
 
 -- Past its hard end a run is renewed no more, but for a gap that the stop could not know of.
 local function may_renew(rec)
-  if now < rec.sp.he then
+  if now < rec.sp.he or is_unkillable(rec) then
     return true
   end
   local p = read_pulse()
@@ -13,17 +13,15 @@ end
 local function renew(id, rec)
   local changed = rec.ml ~= nil
   rec.ml = nil
-  if past_run_timeout(rec) then
-    request_stop(id, rec, 'run_timeout', policy_of(rec)[8], 'leasehold')
-    changed = true
-  end
+  changed = stop_if_due(id, rec) or changed
+  changed = note_silence(id, rec) or changed
   local sp = rec.sp
   if not sp then
     lease(id, rec, T)
   else
     local ends = sp.he
     if may_renew(rec) then
-      lease(id, rec, math.max(1, math.min(T, sp.he - now)))
+      lease(id, rec, is_unkillable(rec) and T or math.max(1, math.min(T, sp.he - now)))
     end
     changed = changed or sp.he ~= ends
   end

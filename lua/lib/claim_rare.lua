@@ -1,7 +1,7 @@
 -- claim_rare: what few claims need: claims that are repeated, tasks that are due or not plain.
 
 -- Where an ended task would go. What lies there and is foreign keeps the entry that ends there where it is.
-local types_refused = wrong_type('done:failed', 'gone')
+local types_refused = wrong_type('done:failed', 'done:timed_out', 'gone', 'waiting', 'deadlines', 'lanes')
 
 -- Tasks on their last chance share no worker: else one that kills its worker each time ends its neighbours with it.
 local function has_last_chance_in_hand()
@@ -37,10 +37,9 @@ local function start(id, rec, apart)
   if rec.us then
     delete_key('note:' .. id)
   end
-  rec.us, rec.lo, rec.pg = nil, nil, nil
+  rec.us, rec.lo, rec.pg, rec.ph, rec.up, rec.uc, rec.ub, rec.la = nil, nil, nil, nil, nil, nil, nil, nil
   save(id, rec)
-  local timeout = policy_of(rec)[7]
-  index('running', now + (timeout > 0 and math.min(T, timeout) or T), id)
+  index('running', math.min(now + T, next_look(rec)), id)
   event(id, 'queued', 'running', rec.n, worker)
   hand_out(id, rec.packed, apart)
 end
@@ -54,6 +53,10 @@ local function take(id, run)
   if not rec or rec.st ~= 'queued' or rec.run ~= run then
     event(id, 'queued', '', 0, 'dropped: no record is queued under this entry')
     count('dropped')
+    return true
+  end
+  if rec.dl and now >= rec.dl and not types_refused then
+    end_late(id, rec)
     return true
   end
   if on_last_chance(rec) then
@@ -72,9 +75,7 @@ local function take(id, run)
   end
   rec.w = worker
   note_failure(id, rec, { kind = 'rejected', message = 'the body of the task is missing in Redis' })
-  place_ended(id, rec, 'failed')
-  event(id, 'queued', 'failed', rec.n, 'rejected')
-  settle(id, rec)
+  end_unowned(id, rec, 'failed', 'rejected')
   return true
 end
 

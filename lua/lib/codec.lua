@@ -1,7 +1,7 @@
 -- codec: one task's record, one string, read whole and written whole.
 --
---   head    numbers of fixed width: MAGIC, format, state, rev, due or ended at, level, attempt, failures, reclaims,
---           begin and token of the current or last run
+--   head    numbers of fixed width: MAGIC, format, state, rev, due, waiting since or ended at, level, attempt, failures,
+--           reclaims, begin and token of the current or last run
 --   run     its length and the run id: the entry of a queued task, the run of a running one, the last of an ended one
 --   inc     the same of the incarnation that owns it, or owned it last
 --   rare    length and MessagePack map of what few tasks have; releases carry fields that they do not know
@@ -11,7 +11,7 @@
 --
 -- What changes at each transition comes first, and what is compared comes next: lib/plain.lua cuts and joins there.
 
-local STATE_OF = { 'scheduled', 'queued', 'running', 'aborting', 'completed', 'failed', 'timed_out', 'aborted' }
+local STATE_OF = { 'scheduled', 'queued', 'running', 'aborting', 'completed', 'failed', 'timed_out', 'aborted', 'waiting' }
 local CODE_OF = {}
 for code, state in ipairs(STATE_OF) do
   CODE_OF[state] = code
@@ -24,7 +24,7 @@ do
 local REST, MOST_COUNTED = '>Bc0Bc0I3c0Bc0I6', 65535
 
 -- Fields outside the head are read and written like any other and lie in `rec.x`. Fields of the head are never nil:
--- 0 and '' stand for none. `packed` is the string that `save` has made of it.
+-- 0 and '' stand for none. `packed` is the string that `save` has made of it, `was` the state in which Redis has it.
 local RARE_FIELDS = {
   __index = function(rec, field)
     local x = rawget(rec, 'x')
@@ -42,7 +42,9 @@ local RARE_FIELDS = {
 
 -- What scripts reckon with and write into keys: of another type it would stop a script midway.
 local TYPE_OF = { ml = 'number', un = 'number', us = 'number', lo = 'number', lb = 'number', rr = 'number',
-  pg = 'number', lh = 'string', fk = 'string', sp = 'table', le = 'table', ar = 'table' }
+  pg = 'number', lh = 'string', fk = 'string', sp = 'table', le = 'table', ar = 'table', ln = 'string', ow = 'string',
+  dl = 'number', dr = 'number', si = 'number', sa = 'number', la = 'number', sn = 'number', up = 'number',
+  uc = 'number', ck = 'number', bu = 'table', ub = 'table', ph = 'table', uk = 'table', rc = 'table' }
 
 local function numbers(list, ...)
   for _, key in ipairs({ ... }) do
@@ -63,8 +65,15 @@ local function sound_rare(x)
       return false
     end
   end
-  local sp = x.sp
-  return not sp or (type(sp.c) == 'string' and numbers(sp, 'at', 'g', 'he'))
+  for _, budget in pairs(x.bu or {}) do
+    if type(budget) ~= 'table' or not numbers(budget, 1, 2) then
+      return false
+    end
+  end
+  local sp, ph = x.sp, x.ph
+  return (not sp or (type(sp.c) == 'string' and numbers(sp, 'at', 'g', 'he')))
+    and (not ph or (type(ph.n) == 'string' and numbers(ph, 'at', 'tm')))
+    and (not x.ub or numbers(x.ub, 1)) and (not x.uk or numbers(x.uk, 1))
 end
 
 local function sound(rec)
@@ -81,7 +90,7 @@ end
 -- A record that no key holds yet.
 function new_record(level, fixed)
   return setmetatable({ st = '', lv = level, rev = 0, n = 0, f = 0, c = 0, en = now, at = 0, bg = 0, t = 0, run = '',
-    inc = '', w = '', fixed = fixed, o = '', x = false, packed = false }, RARE_FIELDS)
+    inc = '', w = '', fixed = fixed, o = '', x = false, packed = false, was = '' }, RARE_FIELDS)
 end
 
 -- False for what cannot be read; false and its format when a newer release wrote it.
@@ -106,7 +115,7 @@ function decode(raw)
   local output_at = rest + 2 + high * 256 + low
   local rec = setmetatable({ st = STATE_OF[st], lv = LEVELS[lv], rev = rev, n = n, f = f, c = c, en = en, at = at,
     bg = bg, t = t, run = run, inc = inc, w = w, fixed = string.sub(raw, rest, output_at - 1),
-    o = string.sub(raw, output_at), x = x, packed = false }, RARE_FIELDS)
+    o = string.sub(raw, output_at), x = x, packed = false, was = STATE_OF[st] or '' }, RARE_FIELDS)
   return output_at <= #raw + 1 and sound(rec) and rec
 end
 

@@ -1,11 +1,14 @@
 -- events: keeps the event stream within its age and its number of transitions. Used by `sweep`.
 
+local trim_events
+
+do
 local EVENTS_MS, TRANSITIONS_KEPT = 604800000, 100000
 local PAGE, PAGES = 100, 20
 
 -- Each entry tells the number of its last transition, so what is too old by count is found without counting.
 -- At most so many entries a call; the next sweep goes on.
-local function trim_events()
+function trim_events()
   local events = Q .. 'events'
   call('XTRIM', events, 'MINID', '~', int(math.max(0, now - EVENTS_MS)))
   local oldest = (whole(call('HGET', Q .. 'totals', 'transitions')) or 0) - TRANSITIONS_KEPT
@@ -23,4 +26,5 @@ local function trim_events()
       return
     end
   end
+end
 end

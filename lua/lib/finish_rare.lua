@@ -2,11 +2,12 @@
 
 -- Where such ends may lead.
 local types_refused = wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'scheduled',
-  'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'wake')
+  'waiting', 'deadlines', 'lanes', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'wake')
 
 local OUTCOMES = { completed = true, failed = true, stopped = true, snoozed = true, released = true, unknown = true }
 local KINDS = { error = true, exit_code = true, signal = true, invalid_result = true, rejected = true, [''] = true,
-  lease_expired = true, abort = true, run_timeout = true, drain = true }
+  lease_expired = true, abort = true, run_timeout = true, phase_timeout = true, stalled = true, deadline = true,
+  budget_exceeded = true, drain = true }
 
 -- The data of all outcomes but `completed`; nil when it cannot be read.
 local function read_data(packed)

@@ -4,22 +4,25 @@
 -- turns it into a key with a TTL. So work that ends before its first beat costs no key, and no task that runs is ever
 -- without a lease.
 
+local fence, lease, mark_key, lease_left
+
+do
 local DRIVEN_PX = 86400000
 
-local function fence(rec)
+function fence(rec)
   return rec.run .. ' ' .. rec.inc
 end
 
--- A run that is asked to stop has that in its key, too: a heartbeat that finds its bare fence there need not look at the
--- record to know that nothing has changed.
-local STOP = ' stop'
+-- A run that is asked to stop has that in its key, too, and one that has bounds of its own says that the record is to be
+-- looked at: a heartbeat that finds its bare fence there knows without it that nothing has changed.
+local STOP, LOOK = ' stop', ' look'
 
 local function key_value(rec)
-  return fence(rec) .. (rec.sp and STOP or '')
+  return fence(rec) .. (rec.sp and STOP or is_bounded(rec) and LOOK or '')
 end
 
--- Says in the key, if there is one, that the run is asked to stop.
-local function mark_stop(id, rec)
+-- Says in the key, if there is one, what the record has to tell now.
+function mark_key(id, rec)
   if not driven then
     call('SET', Q .. 'lease:' .. id, key_value(rec), 'XX', 'KEEPTTL')
   end
@@ -34,7 +37,7 @@ local function note_key(rec)
 end
 
 -- Takes or renews the lease of a record's run for `ms`.
-local function lease(id, rec, ms)
+function lease(id, rec, ms)
   if driven then
     call('SET', Q .. 'lease:' .. id, key_value(rec) .. ' ' .. int(now + ms), 'PX', DRIVEN_PX)
   else
@@ -49,6 +52,11 @@ local function first_lease_left(rec)
   return age >= 0 and math.max(0, T - age) or 0
 end
 
+local function names_run(value, rec)
+  local own = fence(rec)
+  return value == own or value == own .. STOP or value == own .. LOOK
+end
+
 -- Milliseconds left of the key, 0 without one. Clamps what lies further ahead than any lease can.
 local function key_left(id, rec)
   local held = pcall_redis('GET', Q .. 'lease:' .. id)
@@ -57,15 +65,14 @@ local function key_left(id, rec)
   end
   if driven then
     local whose, expiry = string.match(held, '^(.*) (%d+)$')
-    local ours = whose == fence(rec) or whose == fence(rec) .. STOP
-    local left = ours and math.max(0, tonumber(expiry) - now) or 0
+    local left = names_run(whose, rec) and math.max(0, tonumber(expiry) - now) or 0
     if left > T + B then
       lease(id, rec, T)
       return T
     end
     return left
   end
-  if held ~= fence(rec) and held ~= fence(rec) .. STOP then
+  if not names_run(held, rec) then
     return 0
   end
   local left = call('PTTL', Q .. 'lease:' .. id)
@@ -77,6 +84,7 @@ local function key_left(id, rec)
 end
 
 -- Milliseconds left, 0 when this run holds no lease.
-local function lease_left(id, rec)
+function lease_left(id, rec)
   return math.max(key_left(id, rec), first_lease_left(rec))
+end
 end

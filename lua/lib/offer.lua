@@ -2,6 +2,11 @@
 
 local ID_BYTES, LATEST_MS = 64, 253402300799000
 
+local function sound_when(when)
+  local ms = type(when) == 'string' and whole(string.match(when, '^[+@](%d+)$'))
+  return ms and ms <= LATEST_MS
+end
+
 -- What is wrong with an item, or nil.
 local function fault_of(id, level, fixed, when, policy_is_sound)
   if not fixed then
@@ -12,9 +17,8 @@ local function fault_of(id, level, fixed, when, policy_is_sound)
     return 'level'
   elseif not sound_fixed(fixed) or (has_policy(fixed) and not policy_is_sound(fixed)) then
     return 'fixed'
-  elseif when ~= '' then
-    local ms = whole(string.match(when, '^[+@](%d+)$'))
-    return not (ms and ms <= LATEST_MS) and 'when' or nil
+  elseif when ~= '' and not sound_when(when) then
+    return 'when'
   end
 end
 

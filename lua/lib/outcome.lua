@@ -1,18 +1,25 @@
 -- outcome: how a run ends: the one place where results, failures, retries and reclaims are decided.
 -- Used by `finish` (the run says so), `sweep` (its owner is dead, or it is past a bound) and `abort`.
 
-local ERRORS_KEPT, ERROR_BYTES, DETAIL_BYTES = 25, 4096, 1024
-local UNKNOWN_NAME_MS = 300000
-
 -- False in `sweep` and `abort`, which end runs that cannot say so: these are told `lost` if they come back.
 local said_by_run = true
+local end_completed, end_failed, end_unowned, end_late, again_after, end_with_failure, release, end_unknown,
+  end_stopped
+
+do
+local UNKNOWN_NAME_MS = 300000
+-- Bounds by what becomes of a task that they end for good. Those that are final are not tried again.
+local ENDS_AS = { run_timeout = 'timed_out', phase_timeout = 'timed_out', stalled = 'timed_out', deadline = 'timed_out',
+  budget_exceeded = 'failed' }
+local FINAL = { deadline = true, budget_exceeded = true }
 
 -- Ends a run by `place`, which puts the task in its next state. What the run leaves behind, for repeats of its finish
 -- and heartbeat, is its name in the head of a task that ended by its own word, else `le`.
 local function leave_run(id, rec, why, place)
   local from, attempt, run, inc = rec.st, rec.n, rec.run, rec.inc
+  close_phase(id, rec)
   place()
-  rec.ml = nil
+  rec.ml, rec.sn, rec.uk = nil, nil, nil
   rec.le = not (said_by_run and TERMINAL[rec.st]) and { run, inc, said_by_run and rec.st or 'lost' } or nil
   unindex('running', id)
   delete_key('lease:' .. id)
@@ -20,25 +27,11 @@ local function leave_run(id, rec, why, place)
   settle(id, rec)
 end
 
-local function note_failure(id, rec, failure)
-  local entry = cmsgpack.pack({ k = failure.kind, m = string.sub(failure.message or '', 1, ERROR_BYTES), n = rec.n,
-    w = rec.w ~= '' and rec.w or nil, at = now,
-    x = failure.detail and #failure.detail <= DETAIL_BYTES and failure.detail or nil })
-  local errors = Q .. 'errors:' .. id
-  local found = call('TYPE', errors).ok
-  if found ~= 'list' and found ~= 'none' then
-    call('DEL', errors)
-  end
-  call('RPUSH', errors, entry)
-  call('LTRIM', errors, -ERRORS_KEPT, -1)
-  rec.fk = failure.kind
-end
-
 local function end_as(id, rec, state, why)
   leave_run(id, rec, why, function() place_ended(id, rec, state) end)
 end
 
-local function end_completed(id, rec, output)
+function end_completed(id, rec, output)
   rec.fk = nil
   set_output(id, rec, output)
   end_as(id, rec, 'completed', '')
@@ -53,14 +46,29 @@ local function end_aborted(id, rec, failure)
   end_as(id, rec, 'aborted', rec.sp and rec.sp.c or 'drain')
 end
 
--- Ends a run for good. `timed_out` for a bound that passed, else `failed`.
-local function end_failed(id, rec, failure)
+-- Ends a run for good. `timed_out` for a bound of time that passed, else `failed`.
+function end_failed(id, rec, failure)
   note_failure(id, rec, failure)
-  end_as(id, rec, failure.kind == 'run_timeout' and 'timed_out' or 'failed', failure.kind)
+  end_as(id, rec, ENDS_AS[failure.kind] or 'failed', failure.kind)
+end
+
+-- Ends a task that no run owns.
+function end_unowned(id, rec, state, why)
+  local from = rec.st
+  leave_place(id, rec)
+  place_ended(id, rec, state)
+  event(id, from, state, rec.n, why)
+  settle(id, rec)
+end
+
+-- Its absolute deadline has passed before a run began, or between two.
+function end_late(id, rec)
+  note_failure(id, rec, { kind = 'deadline', message = 'the deadline passed while the task was ' .. rec.st })
+  end_unowned(id, rec, 'timed_out', 'deadline')
 end
 
 -- The next attempt after `delay` ms, then at its own level; at `level` if at once.
-local function again_after(id, rec, delay, level, why)
+function again_after(id, rec, delay, level, why)
   rec.sp = nil
   if why ~= 'unknown_name' then
     rec.un = nil
@@ -69,13 +77,13 @@ local function again_after(id, rec, delay, level, why)
     if delay > 0 then
       place_scheduled(id, rec, now + delay)
     else
-      place_queued(id, rec, level)
+      place_ready(id, rec, level)
     end
   end)
 end
 
 -- A failure of the handler or of a bound: spends one of max_attempts.
-local function end_with_failure(id, rec, failure)
+function end_with_failure(id, rec, failure)
   rec.f = rec.f + 1
   if failure.fatal or rec.f >= policy_of(rec)[1] then
     return end_failed(id, rec, failure)
@@ -86,7 +94,7 @@ local function end_with_failure(id, rec, failure)
 end
 
 -- Handed back by a stopping worker, at the front and at no cost. What must not start twice ends here.
-local function release(id, rec)
+function release(id, rec)
   if policy_of(rec)[6] == 0 then
     return end_aborted(id, rec, { kind = 'error', message = 'its worker stopped, and it must not be started twice' })
   end
@@ -95,7 +103,7 @@ local function release(id, rec)
 end
 
 -- A name that this worker does not know (a rolling deploy): handed back with growing delay at no cost.
-local function end_unknown(id, rec, name)
+function end_unknown(id, rec, name)
   rec.un = rec.un or now
   if now - rec.un >= UNKNOWN_NAME_MS then
     return end_failed(id, rec, { kind = 'rejected', message = 'no worker knows the task name ' .. name })
@@ -106,15 +114,16 @@ end
 
 -- The run was stopped: it says so, or nobody waits for it any longer. Where nobody can tell whether it has really
 -- ended, a task that must not be started twice is not.
-local function end_stopped(id, rec, failure)
+function end_stopped(id, rec, failure)
   local cause = rec.sp and rec.sp.c or failure.cause
   if rec.st == 'aborting' or cause == 'abort' then
     return end_aborted(id, rec, failure.message and failure or nil)
   end
-  if cause == 'run_timeout' then
-    failure.kind = 'run_timeout'
-    failure.fatal = not said_by_run and policy_of(rec)[6] == 0
+  if ENDS_AS[cause] then
+    failure.kind = cause
+    failure.fatal = FINAL[cause] or (not said_by_run and policy_of(rec)[6] == 0)
     return end_with_failure(id, rec, failure)
   end
   return release(id, rec)
+end
 end

@@ -1,6 +1,4 @@
--- place: puts a task where its state says it is. The caller has taken it out of its old place.
-
-local KEYS_OF_A_TASK = { 'task:', 'body:', 'lease:', 'result:', 'errors:', 'log:', 'note:', 'waiter:' }
+-- place: puts a task that has not ended where its state says it is, and takes it from there.
 
 -- Queued: one entry at the tail of a ready stream. The record names the entry.
 local function place_queued(id, rec, level)
@@ -22,38 +20,24 @@ local function place_scheduled(id, rec, due)
   call('ZADD', Q .. 'scheduled', int(due), id)
 end
 
--- Removes everything a task has. Its id is remembered for a minute when its end is younger than that.
-local function discard(id, rec)
-  for _, prefix in ipairs(KEYS_OF_A_TASK) do
-    delete_key(prefix .. id)
-  end
-  forget(id)
-  ledger.gone[id] = true
-  if now - rec.at < GONE_MS then
-    index('gone', now, id)
-  end
-  count('gone')
+-- Waiting: behind those of its lane that may go. At once, not noted: a later item of this call may let it go.
+local function place_waiting(id, rec)
+  enter(rec, 'waiting')
+  rec.run, rec.inc, rec.at = '', '', now
+  call('ZADD', Q .. 'waiting', int(now), id)
 end
 
--- Terminal: kept under its state, or discarded at once where the queue keeps nothing of that state.
-local function place_ended(id, rec, state)
-  enter(rec, state)
-  rec.at = now
-  if rec.inc == '' then
-    -- It has not run since it was queued: the entry it waited under is no run.
-    rec.run = ''
-  end
-  note_ended(id, state)
-  if retention[state] == 0 then
-    discard(id, rec)
+-- Takes a task that no run owns from its place; its lane and indexes know nothing of it yet.
+local function leave_place(id, rec)
+  if rec.st == 'scheduled' then
+    unindex('scheduled', id)
+  elseif rec.st == 'waiting' then
+    call('ZREM', Q .. 'waiting', id)
   else
-    index('done:' .. state, now, id)
-  end
-end
-
--- Writes the record, unless this call has just discarded the task.
-local function settle(id, rec)
-  if not ledger.gone[id] then
-    save(id, rec)
+    local level, entry = string.match(rec.run, '^(%a+):(%d+%-%d+)$')
+    if LEVEL_CODE[level] then
+      -- By pcall: numbers too large for an entry name none.
+      pcall_redis('XDEL', Q .. 'ready:' .. level, entry)
+    end
   end
 end

@@ -15,9 +15,9 @@ local function promote(limit)
     else
       call('ZREM', Q .. 'scheduled', id)
       if rec and rec.st == 'scheduled' then
-        place_queued(id, rec, rec.lv)
+        place_ready(id, rec, rec.lv)
         save(id, rec)
-        event(id, 'scheduled', 'queued', rec.n, 'due')
+        event(id, 'scheduled', rec.st, rec.n, 'due')
         promoted = promoted + 1
       else
         event(id, 'scheduled', '', 0, 'dropped: no record is scheduled')

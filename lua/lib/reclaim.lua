@@ -1,20 +1,23 @@
--- reclaim: what becomes of a task whose worker died under it. Used by `sweep`; `claim` asks for the last chance.
+-- reclaim: what becomes of a task whose owner is proven dead. The one routine that abort, sweep, a starting worker and the
+-- doctor's repair share. It judges running and aborting tasks only; the caller has the proof.
 
 -- Has it lost as many workers as it may, at least one?
 local function on_last_chance(rec)
   return rec.c > 0 and rec.c >= policy_of(rec)[5]
 end
 
--- The owner is dead: two looks found no lease. A bound that had passed, or an abort, decides instead.
-local function reclaim(id, rec)
+-- The owner is dead, as `by` has found by `proof`. A bound that had passed, or an abort, decides instead.
+local function reconcile(id, rec, by, proof)
   count('reclaimed')
-  if rec.sp or past_run_timeout(rec) then
+  rec.rc = { at = now, by = by, why = proof }
+  local bound = passed_bound(rec)
+  if rec.sp or bound then
     local message = 'the run passed its bound and its worker was gone'
-    return end_stopped(id, rec, { kind = 'lease_expired', cause = 'run_timeout', message = message })
+    return end_stopped(id, rec, { kind = 'lease_expired', cause = bound, message = message })
   end
   rec.c = rec.c + 1
   local p = policy_of(rec)
-  local message = 'the lease of worker ' .. rec.w .. ' expired'
+  local message = 'worker ' .. rec.w .. ' is gone: ' .. proof
   if p[6] == 0 then
     return end_failed(id, rec, { kind = 'lease_expired', message = message .. '; the task must not be started twice' })
   end

@@ -3,6 +3,11 @@
 local TERMINAL = { completed = true, failed = true, timed_out = true, aborted = true }
 local newer = {}
 
+-- What stands for a text from outside in a key: 128 bits.
+local function hash_of(text)
+  return string.sub(redis.sha1hex(text), 1, 32)
+end
+
 -- Returns the record, nil when there is none, false when what is there cannot be read; false and its format when a
 -- newer release wrote it.
 local function load(id)
@@ -24,8 +29,30 @@ local function load(id)
   return rec, newer[key]
 end
 
+-- The tasks of an owner: what runs first, then what lives, then what has ended, each the newest first.
+local RUNNING_BAND, LIVE_BAND = 3e15, 2e15
+
+local function owner_key(rec)
+  return Q .. 'owner:' .. hash_of(rec.ow)
+end
+
+-- By pcall: a foreign key in the place of an index costs the index, not the call.
+local function index_owner(id, rec)
+  local score = rec.at
+  if rec.st == 'running' or rec.st == 'aborting' then
+    score = RUNNING_BAND + rec.bg
+  elseif not TERMINAL[rec.st] then
+    score = LIVE_BAND + rec.en
+  end
+  pcall_redis('ZADD', owner_key(rec), int(score), id)
+end
+
 local function save(id, rec)
   local key = TASK .. id
+  if rec.ow and rec.was ~= rec.st then
+    index_owner(id, rec)
+  end
+  rec.was = rec.st
   rec.packed = encode(rec)
   put(key, rec.packed)
   known[key] = rec

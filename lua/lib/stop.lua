@@ -14,7 +14,7 @@ local function request_stop(id, rec, cause, grace, by, reason)
   end
   if not was or (cause == 'abort' and was.c ~= 'abort') then
     rec.sp = { c = cause, at = now, g = grace, he = ends, by = by, rs = reason, ec = was and was.c or nil }
-    mark_stop(id, rec)
+    mark_key(id, rec)
     event(id, rec.st, cause == 'abort' and 'aborting' or rec.st, rec.n, cause)
     publish('stops', id .. ' ' .. rec.run)
   elseif ends < was.he then
@@ -23,10 +23,19 @@ local function request_stop(id, rec, cause, grace, by, reason)
   end
 end
 
--- Has the run used up its run timeout, with no stop recorded yet?
-local function past_run_timeout(rec)
-  local timeout = policy_of(rec)[7]
-  return not rec.sp and timeout > 0 and now >= rec.bg + timeout
+-- Records the stop of a run whose bound has passed. True if it did.
+local function stop_if_due(id, rec)
+  local cause = passed_bound(rec)
+  if cause then
+    request_stop(id, rec, cause, policy_of(rec)[8], 'leasehold')
+  end
+  return cause ~= nil
+end
+
+-- Has a living worker said of late that the system does not end the processes of the run? Then nobody may take it for
+-- ended: its hard end is suspended.
+local function is_unkillable(rec)
+  return rec.uk ~= nil and now - rec.uk[1] < T + B
 end
 
 -- Moves the hard end on when the reaper or Redis was away after the stop. True if it moved.

@@ -1,6 +1,6 @@
 -- types: the types of the keys that a queue has once, durations, and the first write.
 
-local SHARED_TYPES = { running = 'zset', scheduled = 'zset', gone = 'zset', wake = 'zset', events = 'stream',
+local SHARED_TYPES = { running = 'zset', scheduled = 'zset', waiting = 'zset', deadlines = 'zset', lanes = 'hash', gone = 'zset', wake = 'zset', events = 'stream',
   totals = 'hash', pulse = 'hash', token = 'string', watch = 'string', waited = 'string', ['done:completed'] = 'zset',
   ['done:failed'] = 'zset', ['done:timed_out'] = 'zset', ['done:aborted'] = 'zset', ['ready:urgent'] = 'stream',
   ['ready:again'] = 'stream', ['ready:high'] = 'stream', ['ready:normal'] = 'stream', ['ready:low'] = 'stream' }

@@ -14,8 +14,9 @@ use leasehold_common::task;
 
 use crate::error::{Error, Result};
 use crate::{
-    Backoff, Body, Enqueued, ExecPayload, KnownState, OnLeaseExpired, Owner, Policy, Priority, Producer,
-    QueueName, RawOutput, Spec, Task, TaskHandle, TaskId, TaskKind, TaskName,
+    Backoff, Body, Bounds, BudgetName, Deadline, Enqueued, ExecPayload, KnownState, Lane, OnLeaseExpired,
+    Owner, Policy, Priority, Producer, QueueName, RawOutput, Spec, Task, TaskHandle, TaskId, TaskKind,
+    TaskName,
 };
 
 /// Tasks of one bulk enqueue that share a deadline: a few batches, so that others get their turn in between.
@@ -58,6 +59,8 @@ impl Draft {
             policy: spec.policy,
             priority: spec.priority,
             owner: None,
+            lane: None,
+            bounds: spec.bounds,
             headers: BTreeMap::new(),
         };
         Self { queue, id: None, when: When::Now, body }
@@ -87,7 +90,8 @@ impl Producer {
             if command.argv.is_empty() {
                 return Err(Error::invalid("argv", "is empty: it names no command"));
             }
-            let spec = Spec { policy: Policy::command(), priority: Priority::default() };
+            let spec =
+                Spec { policy: Policy::command(), priority: Priority::default(), bounds: Bounds::command() };
             let payload = task::encode("payload", &command)?;
             let mut draft = Draft::new(queue, TaskName::new(EXEC_NAME)?, payload, spec);
             draft.body.kind = TaskKind::Exec;
@@ -278,6 +282,63 @@ impl<O> Enqueue<O> {
         })
     }
 
+    /// What the task takes its turn in, such as a session or a customer: at most 256 bytes of text without control characters.
+    /// The tasks of a lane run one at a time, in the order in which they came, also across retries. Defaults to none.
+    pub fn lane<N>(self, lane: N) -> Self
+    where
+        N: TryInto<Lane>,
+        Error: From<N::Error>,
+    {
+        self.with(|draft| {
+            draft.body.lane = Some(lane.try_into()?);
+            Ok(())
+        })
+    }
+
+    fn with_bounds(self, change: impl FnOnce(&mut Bounds)) -> Self {
+        self.with(|draft| {
+            change(&mut draft.body.bounds);
+            Ok(())
+        })
+    }
+
+    /// The task ends so long after Redis accepts it, wherever it is, as `timed_out`: 1 ms to ten years; queueing and
+    /// retries count. A retry by a person gives it as long again. Defaults to never.
+    pub fn deadline(self, after: Duration) -> Self {
+        self.with_bounds(|bounds| bounds.deadline = Some(Deadline::After(after)))
+    }
+
+    /// The same at a time, ms since 1970 by Redis's clock.
+    pub fn deadline_at(self, ms: u64) -> Self {
+        self.with_bounds(|bounds| bounds.deadline = Some(Deadline::At(ms)))
+    }
+
+    /// Tells of a run that gives no sign of life (output, progress, phase, charge, checkpoint) for so long, once a
+    /// silence: 1 ms to ten years. Defaults to never, for commands to 120 s.
+    pub fn silence_notice(self, after: impl Into<Option<Duration>>) -> Self {
+        let after = after.into();
+        self.with_bounds(|bounds| bounds.silence_notice = after)
+    }
+
+    /// Ends a run that gives no sign of life for so long, as `stalled`: 1 ms to ten years. Defaults to never.
+    pub fn stall_timeout(self, after: impl Into<Option<Duration>>) -> Self {
+        let after = after.into();
+        self.with_bounds(|bounds| bounds.stall_timeout = after)
+    }
+
+    /// What the task may spend of something over all its attempts, by `Context::spend`: at most 16 names, each up to
+    /// 2^53 - 1. A charge above the rest ends it as `budget_exceeded`. Defaults to none.
+    pub fn budget<N>(self, name: N, most: u64) -> Self
+    where
+        N: TryInto<BudgetName>,
+        Error: From<N::Error>,
+    {
+        self.with(|draft| {
+            draft.body.bounds.budgets.insert(name.try_into()?, most);
+            Ok(())
+        })
+    }
+
     /// Adds a header that the handler sees, such as trace context: 32 of at most 1 KiB each by default.
     pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.with(|draft| {
@@ -290,6 +351,7 @@ impl<O> Enqueue<O> {
     pub fn spec(self, spec: Spec) -> Self {
         self.with(|draft| {
             (draft.body.policy, draft.body.priority) = (spec.policy, spec.priority);
+            draft.body.bounds = spec.bounds;
             Ok(())
         })
     }

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::json::{self, Bytes};
 use crate::wait::Ended;
 use crate::{
-    AbortAnswer, DeleteAnswer, Enqueued, Producer, QueueName, RetryAnswer, TaskDetail, TaskId, TaskRecord,
-    TaskState,
+    AbortAnswer, DeleteAnswer, Enqueued, Producer, QueueName, RetryAnswer, RetryMode, TaskDetail, TaskId,
+    TaskRecord, TaskState,
 };
 
 /// What a task's output can be read as: anything that serde can, or a [`RawOutput`].
@@ -170,8 +170,24 @@ impl<O> TaskHandle<O> {
     /// # Errors
     /// Any error of Redis.
     pub async fn retry(&self) -> Result<RetryAnswer> {
+        self.retry_with(RetryMode::Keep).await
+    }
+
+    /// Runs it again from its checkpoint; refused where no run left one.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn resume(&self) -> Result<RetryAnswer> {
+        self.retry_with(RetryMode::Resume).await
+    }
+
+    /// Runs it again; `mode` says what becomes of its checkpoint.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn retry_with(&self, mode: RetryMode) -> Result<RetryAnswer> {
         let ids = std::slice::from_ref(&self.id);
-        Producer::one(self.producer.retry_many(&self.queue, ids).await?)
+        Producer::one(self.producer.retry_many_with(&self.queue, ids, mode).await?)
     }
 
     /// Removes it after it ended.

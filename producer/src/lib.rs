@@ -68,18 +68,21 @@ pub use wait::Ended;
 
 pub use leasehold_common::Error as RedisError;
 pub use leasehold_common::body::{Body, EXEC_NAME, ExecPayload, TaskKind};
+pub use leasehold_common::bounds::{Bounds, Deadline};
 pub use leasehold_common::limits::Limits;
 pub use leasehold_common::name::{
-    Incarnation, Namespace, Owner, QueueName, RunId, TaskId, TaskName, WorkerName,
+    BudgetName, Incarnation, Lane, Namespace, Owner, PhaseName, QueueName, RunId, TaskId, TaskName,
+    WorkerName,
 };
 pub use leasehold_common::policy::{Backoff, OnLeaseExpired, Policy, Priority};
 pub use leasehold_common::record::{
-    Failure, FailureDetail, FailureKind, Stop, StopCause, TaskDetail, TaskRecord,
+    BudgetUse, Failure, FailureDetail, FailureKind, PhaseNow, PhasePast, Reconciled, Stop, StopCause,
+    TaskDetail, TaskRecord,
 };
 pub use leasehold_common::state::TaskState;
 pub use leasehold_common::store::{
-    AbortAnswer, AbortRequest, Cursor, DeleteAnswer, Enqueued, KnownState, LogEntry, OutputStream, Page,
-    QueueSettings, RetryAnswer, Store, When, WorkerInfo,
+    AbortAnswer, AbortRequest, Cursor, DeleteAnswer, Enqueued, Gathering, KnownState, LaneRow, LogEntry,
+    MOST_AT_A_TIME, OutputStream, Page, QueueSettings, RetryAnswer, RetryMode, Store, When, WorkerInfo,
 };
 pub use leasehold_common::task::{DEFAULT_QUEUE, Spec, Task};
 pub use leasehold_common::transport::ConnectOptions;

@@ -4,8 +4,8 @@ use leasehold_common::store::AbortRequest;
 
 use crate::error::{Error, Result};
 use crate::{
-    AbortAnswer, Body, Cursor, DeleteAnswer, Page, Producer, QueueName, RetryAnswer, TaskDetail, TaskId,
-    TaskRecord, TaskState, WorkerInfo,
+    AbortAnswer, Body, Cursor, DeleteAnswer, Page, Producer, QueueName, RetryAnswer, RetryMode, TaskDetail,
+    TaskId, TaskRecord, TaskState, WorkerInfo,
 };
 
 /// How often a retry or delete looks again when the task keeps changing under it.
@@ -110,12 +110,25 @@ impl Producer {
     /// # Errors
     /// Any error of Redis; some may be queued again then.
     pub async fn retry_many(&self, queue: &QueueName, ids: &[TaskId]) -> Result<Vec<RetryAnswer>> {
+        self.retry_many_with(queue, ids, RetryMode::Keep).await
+    }
+
+    /// The same; `mode` says what becomes of their checkpoints.
+    ///
+    /// # Errors
+    /// Any error of Redis; some may be queued again then.
+    pub async fn retry_many_with(
+        &self,
+        queue: &QueueName,
+        ids: &[TaskId],
+        mode: RetryMode,
+    ) -> Result<Vec<RetryAnswer>> {
         let mut answers = vec![RetryAnswer::NotFound; ids.len()];
         let mut open: Vec<usize> = (0..ids.len()).collect();
         for _ in 0..LOOKS {
             let ends = self.ends(queue, ids, &open).await?;
             let named: Vec<(TaskId, u64)> = ends.iter().map(|(_, end)| end.clone()).collect();
-            let given = self.repeat(|| self.store().retry(queue, &named)).await?;
+            let given = self.repeat(|| self.store().retry_with(queue, &named, mode)).await?;
             for ((at, _), answer) in ends.iter().zip(given) {
                 answers[*at] = answer;
             }

@@ -8,7 +8,8 @@ use crate::enqueue::Draft;
 use crate::error::Result;
 use crate::json::{self, Bytes};
 use crate::{
-    Body, Enqueue, Owner, Producer, QueueName, RawOutput, Spec, TaskHandle, TaskId, TaskKind, TaskName, When,
+    Body, Enqueue, Lane, Owner, Producer, QueueName, RawOutput, Spec, TaskHandle, TaskId, TaskKind, TaskName,
+    When,
 };
 
 /// A payload, in one of the forms it may come in.
@@ -41,6 +42,8 @@ pub struct RawTask {
     pub spec: Spec,
     /// Whom it belongs to. Defaults to nobody.
     pub owner: Option<Owner>,
+    /// What it takes its turn in. Defaults to none.
+    pub lane: Option<Lane>,
     /// Passed through to the handler. Defaults to none.
     pub headers: BTreeMap<String, String>,
 }
@@ -58,6 +61,7 @@ impl RawTask {
             when: When::Now,
             spec: Spec::default(),
             owner: None,
+            lane: None,
             headers: BTreeMap::new(),
         }
     }
@@ -75,6 +79,8 @@ impl RawTask {
             policy: self.spec.policy,
             priority: self.spec.priority,
             owner: self.owner,
+            lane: self.lane,
+            bounds: self.spec.bounds,
             headers: self.headers,
         };
         Ok(Draft { queue: self.queue, id: self.id, when: self.when, body })

@@ -81,6 +81,7 @@ impl Producer {
         let fact = |name: &str| u64::try_from(seen.facts.number(name)).unwrap_or_default();
         let mut counts = BTreeMap::from([
             (TaskState::Scheduled, fact("scheduled")),
+            (TaskState::Waiting, fact("waiting")),
             (TaskState::Queued, u64::try_from(seen.facts.queued()).unwrap_or_default()),
         ]);
         for state in TaskState::ALL.into_iter().filter(|state| state.is_terminal()) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold_common::body::{Body, TaskKind};
+use leasehold_common::bounds::Bounds;
 use leasehold_common::name::{Namespace, QueueName, TaskId, TaskName};
 use leasehold_common::policy::{Backoff, Policy, Priority};
 use leasehold_common::record::TaskRecord;
@@ -112,6 +113,8 @@ fn new_task(id: &str, act: &Act, policy: Policy) -> NewTask {
         policy,
         priority: Priority::Normal,
         owner: None,
+        lane: None,
+        bounds: Bounds::default(),
         headers: Default::default(),
     };
     NewTask { id: TaskId::new(id).unwrap(), body, when: When::Now }

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_common::body::{Body, TaskKind};
+use leasehold_common::bounds::Bounds;
 use leasehold_common::doctor::{Options, examine};
 use leasehold_common::keys::QueueKeys;
 use leasehold_common::name::{Incarnation, Namespace, QueueName, TaskId, TaskName, WorkerName};
@@ -107,6 +108,8 @@ pub fn task_with(name: &str, change: impl FnOnce(&mut NewTask)) -> NewTask {
         policy: Policy::default(),
         priority: Priority::Normal,
         owner: None,
+        lane: None,
+        bounds: Bounds::default(),
         headers: BTreeMap::new(),
     };
     let mut task = NewTask { id: id(name), body, when: When::Now };

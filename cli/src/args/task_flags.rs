@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use leasehold_producer::{OnLeaseExpired, Owner, Policy, Priority, QueueName, Spec, TaskId, When};
+use leasehold_producer::{
+    Bounds, BudgetName, Deadline, Lane, OnLeaseExpired, Owner, Policy, Priority, QueueName, Spec, TaskId,
+    When,
+};
 
-use super::values::{self, RunTimeout};
+use super::values::{self, OrNone, RunTimeout};
 use crate::config::TaskSettings;
 
 /// What a task asks of the queue.
@@ -42,6 +45,21 @@ pub(crate) struct TaskFlags {
     /// Whom it belongs to (a session, a user): at most 256 bytes of text [default: nobody]
     #[arg(long, value_name = "OWNER")]
     owner: Option<Owner>,
+    /// What it takes its turn in (a session, a customer): at most 256 bytes of text; one at a time, in order [default: none]
+    #[arg(long, value_name = "LANE")]
+    lane: Option<Lane>,
+    /// When it ends wherever it is, queueing and retries included: so long from now (1ms to 10 years), or a time as for --at [default: never]
+    #[arg(long, value_name = "DUR|TIME", value_parser = values::deadline)]
+    deadline: Option<Deadline>,
+    /// Tell of a run without output, progress or phase for so long, once a silence: 1ms to 10 years, or none [default: enqueue none, exec 120s]
+    #[arg(long, value_name = "DUR|none", value_parser = values::silence_notice)]
+    silence_notice: Option<OrNone>,
+    /// End a run without output, progress or phase for so long, as stalled: 1ms to 10 years, or none [default: none]
+    #[arg(long, value_name = "DUR|none", value_parser = values::stall_timeout)]
+    stall_timeout: Option<OrNone>,
+    /// What it may spend over all attempts: a name and a maximum; repeatable, at most 16 [default: none]
+    #[arg(long = "budget", value_name = "NAME=MAX", value_parser = values::budget)]
+    budgets: Vec<(BudgetName, u64)>,
     /// Handed to the handler with the payload, such as trace context; repeatable, at most 32 of 1024 bytes
     #[arg(long = "header", value_name = "KEY=VALUE", value_parser = values::header)]
     headers: Vec<(String, String)>,
@@ -54,12 +72,13 @@ pub(crate) struct TaskChoice {
     pub(crate) when: When,
     pub(crate) spec: Spec,
     pub(crate) owner: Option<Owner>,
+    pub(crate) lane: Option<Lane>,
     pub(crate) headers: BTreeMap<String, String>,
 }
 
 impl TaskFlags {
-    /// Bounds that no flag names come from `settings`.
-    pub(crate) fn choose(&self, settings: &TaskSettings) -> TaskChoice {
+    /// Bounds that no flag names come from `settings`, and from `usual`.
+    pub(crate) fn choose(&self, settings: &TaskSettings, usual: Bounds) -> TaskChoice {
         let when = match (self.delay, self.at) {
             (Some(delay), _) => When::After(delay),
             (None, Some(at)) => When::At(at),
@@ -73,11 +92,18 @@ impl TaskFlags {
             stop_grace: settings.stop_grace.or_flag(self.abort_grace),
             ..Policy::default()
         };
+        let bounds = Bounds {
+            deadline: self.deadline,
+            silence_notice: self.silence_notice.map_or(usual.silence_notice, |chosen| chosen.0),
+            stall_timeout: self.stall_timeout.and_then(|chosen| chosen.0),
+            budgets: self.budgets.iter().cloned().collect(),
+        };
         TaskChoice {
             id: self.id.clone(),
             when,
-            spec: Spec { policy, priority: self.priority },
+            spec: Spec { policy, priority: self.priority, bounds },
             owner: self.owner.clone(),
+            lane: self.lane.clone(),
             headers: self.headers.iter().cloned().collect(),
         }
     }

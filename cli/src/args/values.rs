@@ -3,7 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use leasehold_common::name::{QueueName, TaskName};
+use leasehold_common::bounds::{Deadline, MOST_BUDGET};
+use leasehold_common::name::{BudgetName, QueueName, TaskName};
 use leasehold_common::policy::OnLeaseExpired;
 use leasehold_common::text::printable;
 use leasehold_common::time::{MAX_DURATION, parse_duration};
@@ -104,6 +105,42 @@ pub(crate) fn timeout(text: &str) -> Result<Duration> {
 pub(crate) fn lease(text: &str) -> Result<Duration> {
     let (least, most) = leasehold_common::store::LEASE_RANGE;
     parse_duration("lease", text, least, most)
+}
+
+/// A duration from now, or a time.
+pub(crate) fn deadline(text: &str) -> Result<Deadline> {
+    if text.contains('-') || text.contains(':') {
+        return leasehold_common::time::parse_time("deadline", text).map(Deadline::At);
+    }
+    parse_duration("deadline", text, Duration::from_millis(1), MAX_DURATION).map(Deadline::After)
+}
+
+/// A duration, or none.
+fn duration_or_none(field: &'static str, text: &str) -> Result<OrNone> {
+    if text == "none" {
+        return Ok(OrNone(None));
+    }
+    parse_duration(field, text, Duration::from_millis(1), MAX_DURATION).map(|duration| OrNone(Some(duration)))
+}
+
+/// A duration that may be none on purpose.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OrNone(pub(crate) Option<Duration>);
+
+pub(crate) fn silence_notice(text: &str) -> Result<OrNone> {
+    duration_or_none("silence_notice", text)
+}
+
+pub(crate) fn stall_timeout(text: &str) -> Result<OrNone> {
+    duration_or_none("stall_timeout", text)
+}
+
+/// `NAME=MAXIMUM`.
+pub(crate) fn budget(text: &str) -> Result<(BudgetName, u64)> {
+    let (name, most) = pair("budget", text)?;
+    let count = most.parse().ok().filter(|n| *n <= MOST_BUDGET);
+    let reason = || format!("{:?} is not a whole number of 0 to {MOST_BUDGET}", printable(&most));
+    Ok((BudgetName::new(name)?, count.ok_or_else(|| Error::invalid("budget", reason()))?))
 }
 
 /// The name of a task's handler; `exec` is that of commands.

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use clap::Args;
 use leasehold_producer::{
-    Enqueued, KnownState, Payload, Producer, RawOutput, RawTask, TaskHandle, TaskKind, TaskName,
+    Bounds, Enqueued, KnownState, Payload, Producer, RawOutput, RawTask, TaskHandle, TaskKind, TaskName,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(crate) struct EnqueueArgs {
 /// Runs it.
 pub(crate) async fn run(context: &Context, args: &EnqueueArgs) -> Result<Exit> {
     let payload = payload(args, context.settings.limits.payload.value)?;
-    let choice = args.flags.choose(&context.settings.enqueue);
+    let choice = args.flags.choose(&context.settings.enqueue, Bounds::default());
     let task = RawTask {
         queue: args.queue.queue.clone(),
         name: args.name.clone(),
@@ -51,6 +51,7 @@ pub(crate) async fn run(context: &Context, args: &EnqueueArgs) -> Result<Exit> {
         when: choice.when,
         spec: choice.spec,
         owner: choice.owner,
+        lane: choice.lane,
         headers: choice.headers,
     };
     let producer = context.producer().await?;

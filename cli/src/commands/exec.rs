@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::StreamExt as _;
-use leasehold_producer::{Ended, ExecPayload, Producer, RawOutput, TaskDetail, TaskHandle, TaskState, When};
+use leasehold_producer::{
+    Bounds, Ended, ExecPayload, Producer, RawOutput, TaskDetail, TaskHandle, TaskState, When,
+};
 
 use super::enqueue;
 use crate::args::task_flags::{QueueArg, TaskFlags};
@@ -68,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: &ExecArgs) -> Result<Exit> {
             .map(|from| stdin(from, context.settings.limits.payload.value))
             .transpose()?,
     };
-    let choice = args.flags.choose(&context.settings.exec);
+    let choice = args.flags.choose(&context.settings.exec, Bounds::command());
     let producer = context.producer().await?;
     let enqueue = producer.exec(args.queue.queue.clone(), payload).spec(choice.spec);
     let mut enqueue = match choice.when {
@@ -81,6 +83,9 @@ pub(crate) async fn run(context: &Context, args: &ExecArgs) -> Result<Exit> {
     }
     if let Some(owner) = choice.owner {
         enqueue = enqueue.owner(owner);
+    }
+    if let Some(lane) = choice.lane {
+        enqueue = enqueue.lane(lane);
     }
     for (name, value) in choice.headers {
         enqueue = enqueue.header(name, value);

@@ -41,7 +41,7 @@ pub(super) fn queue(moment: &Moment, facts: &QueueFacts) -> Vec<Verdict> {
 
 /// Tasks that have not ended.
 pub(super) fn live(facts: &QueueFacts) -> i64 {
-    facts.queued() + facts.number("scheduled") + facts.number("running")
+    facts.queued() + facts.number("scheduled") + facts.number("waiting") + facts.number("running")
 }
 
 /// enqueued + restored = live + ended + gone.

@@ -111,6 +111,8 @@ pub(super) fn task(moment: &Moment, places: &Places) -> Vec<Verdict> {
             found.extend(body(record, places));
             found.extend(lease(moment, record, places));
             found.extend(time(moment, record, places));
+            found.extend(lane::judge(record, places));
+            found.extend(lane::indexes(record, places));
             found
         }
     };
@@ -127,6 +129,12 @@ fn without_record(p: &Places) -> Vec<Verdict> {
     }
     if p.scheduled.is_some() {
         places.push("scheduled".to_owned());
+    }
+    if p.waiting.is_some() {
+        places.push("waiting".to_owned());
+    }
+    if p.deadline.is_some() {
+        places.push("deadlines".to_owned());
     }
     if places.is_empty() {
         return Vec::new();
@@ -181,7 +189,12 @@ fn place(record: &TaskRecord, p: &Places) -> Vec<Verdict> {
             missing("missing-from-done", there, "the list of its state does not name it", next);
         }
         TaskState::Waiting => {
-            missing("missing-place", false, "nothing here waits", "a newer release wrote it");
+            missing(
+                "missing-from-waiting",
+                p.waiting.is_some(),
+                "the list of those that wait lacks it",
+                abort,
+            );
         }
     }
     found.extend(elsewhere(record, p));
@@ -200,6 +213,8 @@ fn elsewhere(record: &TaskRecord, p: &Places) -> Vec<Verdict> {
     forbidden("also-in-running", p.running.is_some() && !state.has_run(), "in the running index too", swept);
     let scheduled = p.scheduled.is_some() && state != TaskState::Scheduled;
     forbidden("also-in-scheduled", scheduled, "in the schedule too", swept);
+    let waiting = p.waiting.is_some() && state != TaskState::Waiting;
+    forbidden("also-in-waiting", waiting, "in the list of those that wait too", "abort and retry it");
     let entry = p.entry && state != TaskState::Queued;
     forbidden("also-an-entry", entry, "in a ready stream too", "the next claim drops the entry");
     let done = p.done.iter().any(|d| *d != state);
@@ -234,8 +249,9 @@ fn lease(moment: &Moment, record: &TaskRecord, p: &Places) -> Option<Verdict> {
         return Some(Verdict::breach("lease-of-no-run", message));
     };
     let rest = value.strip_prefix(&format!("{run} {incarnation}"));
-    // It may say that the run is asked to stop.
-    let rest = rest.map(|rest| rest.strip_prefix(" stop").unwrap_or(rest));
+    // It may say that the run is asked to stop, or that its record is to be looked at.
+    let words = [" stop", " look"];
+    let rest = rest.map(|rest| words.iter().find_map(|word| rest.strip_prefix(word)).unwrap_or(rest));
     let driven = match rest {
         Some("") => false,
         Some(expiry) if expiry.starts_with(' ') => true,
@@ -256,6 +272,16 @@ fn lease(moment: &Moment, record: &TaskRecord, p: &Places) -> Option<Verdict> {
 fn time(moment: &Moment, record: &TaskRecord, p: &Places) -> Vec<Verdict> {
     let mut found = Vec::new();
     let late_by = |score: f64| moment.now - score as i64;
+    if let Some(pids) = &record.unkillable {
+        let message =
+            format!("killed, and still alive: {pids}; end them, or `leasehold task abort --abandon`");
+        found.push(Verdict::new(Severity::Warning, "unkillable", message));
+    }
+    if let Some(at) = p.deadline.filter(|at| late_by(*at) > SLACK_MS) {
+        found.push(
+            moment.late("deadline-overdue", &format!("its deadline passed {} ago", lasting(late_by(at)))),
+        );
+    }
     if let Some(due) = p.scheduled.filter(|_| record.state == TaskState::Scheduled) {
         if late_by(due) > SLACK_MS {
             found.push(moment.late("due-not-promoted", &format!("it was due {} ago", lasting(late_by(due)))));
@@ -280,7 +306,8 @@ fn time(moment: &Moment, record: &TaskRecord, p: &Places) -> Vec<Verdict> {
             );
         }
     }
-    let hard_end = record.stop.as_ref().map_or(i64::MAX, |stop| ms(stop.hard_end_ms));
+    let suspended = record.unkillable.is_some();
+    let hard_end = record.stop.as_ref().filter(|_| !suspended).map_or(i64::MAX, |stop| ms(stop.hard_end_ms));
     if moment.now.saturating_sub(hard_end) > SLACK_MS {
         let by = lasting(moment.now - hard_end);
         found.push(moment.late("hard-end-passed", &format!("it is past its hard end by {by}")));
@@ -293,5 +320,6 @@ fn time(moment: &Moment, record: &TaskRecord, p: &Places) -> Vec<Verdict> {
     found
 }
 
+mod lane;
 #[cfg(test)]
 mod tests;

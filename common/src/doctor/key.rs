@@ -1,8 +1,8 @@
 //! Which key is which: every key of the namespace is of a kind that [`crate::keys`] lists, or a finding.
 
 use crate::keys::{
-    BEAT_KIND, CLAIM_KIND, DONE_KIND, KeyKind, LEVELS, QUEUE_KINDS, QUEUES_KIND, READY_KIND, TASK_KINDS,
-    WORKER_KIND, WORKERS_KIND,
+    BEAT_KIND, CLAIM_KIND, DONE_KIND, HASH_DIGITS, KeyKind, LEVELS, QUEUE_KINDS, QUEUES_KIND, READY_KIND,
+    TASK_KINDS, TEXT_KINDS, WORKER_KIND, WORKERS_KIND,
 };
 use crate::name::{Incarnation, Namespace, QueueName, TaskId};
 use crate::state::TaskState;
@@ -34,6 +34,10 @@ impl Key {
         if let Some(kind) = TASK_KINDS.iter().find(|k| k.part == part) {
             return made(*kind, Some(queue), Some(TaskId::new(tail).ok()?));
         }
+        let hashed = tail.len() == HASH_DIGITS && tail.bytes().all(|b| b.is_ascii_hexdigit());
+        if let Some(kind) = TEXT_KINDS.iter().find(|k| k.part == part && hashed) {
+            return made(*kind, Some(queue), None);
+        }
         let known = match part {
             "ready" => LEVELS.contains(&tail).then_some(READY_KIND),
             "done" => tail.parse().is_ok_and(TaskState::is_terminal).then_some(DONE_KIND),
@@ -64,6 +68,7 @@ pub(super) fn queue_of(namespace: &Namespace, name: &[u8]) -> Option<QueueName> 
 mod tests {
     use super::*;
     use crate::keys::{QueueKeys, queues, worker, workers};
+    use crate::name::{Lane, Owner};
 
     #[test]
     fn every_key_that_is_built_is_known() {
@@ -74,6 +79,12 @@ mod tests {
             k.config(),
             k.running(),
             k.scheduled(),
+            k.waiting(),
+            k.deadlines(),
+            k.lanes(),
+            k.lane(&Lane::new("a").unwrap()),
+            k.lane_ends(&Lane::new("a").unwrap()),
+            k.owner(&Owner::new("a").unwrap()),
             k.gone(),
             k.events(),
             k.wake(),
@@ -97,6 +108,8 @@ mod tests {
             k.errors(&id),
             k.log(&id),
             k.note(&id),
+            k.phases(&id),
+            k.checkpoint(&id),
             k.waiter(&id),
         ] {
             let key = Key::read(&ns, name.as_bytes()).unwrap_or_else(|| panic!("{name}"));
@@ -116,6 +129,7 @@ mod tests {
             "lh:{q}:never",
             "lh:{q}:ready:middle",
             "lh:{q}:done:running",
+            "lh:{q}:lane:short",
             "lh:{q}:task:",
             "lh:{q}x:task:a",
             "lh:{a b}:config",

@@ -4,6 +4,7 @@ use redis::{Pipeline, Value};
 
 use super::key::Key;
 use crate::error::Result;
+use crate::name::TaskId;
 use crate::store::Store;
 use crate::store::{first, get};
 
@@ -34,6 +35,17 @@ pub(super) async fn members(store: &Store, key: &str, cursor: u64) -> Result<Sca
     pipeline.cmd("ZSCAN").arg(key).arg(cursor).arg("COUNT").arg(PAGE);
     let (next, rows): Scanned<Vec<u8>> = one(store, &pipeline).await?;
     Ok((next, rows.into_iter().step_by(2).collect()))
+}
+
+/// Those of some ids that an index has.
+pub(super) async fn those_in(store: &Store, key: &str, ids: &[TaskId]) -> Result<Vec<TaskId>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("ZMSCORE").arg(key).arg(ids.iter().map(TaskId::as_str).collect::<Vec<_>>());
+    let scores: Vec<Option<f64>> = one(store, &pipeline).await?;
+    Ok(ids.iter().zip(scores).filter(|(_, score)| score.is_some()).map(|(id, _)| id.clone()).collect())
 }
 
 /// A page of a ready stream after an entry (`-` from the start).

@@ -6,9 +6,9 @@ use super::chart::{Access, Stray};
 use super::exam::Exam;
 use super::judge::Verdict;
 use super::key::{Key, queue_of};
-use super::pages::{self, Facts};
+use super::pages::{self, Facts, PAGE};
 use crate::error::Result;
-use crate::keys::LEVELS;
+use crate::keys::{LEVELS, TEXT_KINDS};
 use crate::name::{QueueName, TaskId};
 use crate::state::TaskState;
 
@@ -112,6 +112,11 @@ impl Exam<'_> {
             let over = capped.contains(&key.name);
             let chart = self.chart(&queue).await?;
             chart.lasting |= facts.ttl == -1;
+            if TEXT_KINDS.contains(&key.kind) && facts.redis_type == "zset" {
+                self.scan_members(&queue, &key.name).await?;
+                self.rows_of_no_task(&queue, &key.name).await?;
+                continue;
+            }
             let orphan = key.task.as_ref().is_some_and(|id| chart.no_record.contains(id));
             if let Some(code) = key_code(&key, &facts, orphan) {
                 chart.doubt_key(key, code);
@@ -158,7 +163,8 @@ impl Exam<'_> {
             }
         }
         let ended = TaskState::ALL.into_iter().filter(|s| s.is_terminal()).map(|s| keys.done(s));
-        for key in [keys.running(), keys.scheduled()].into_iter().chain(ended) {
+        let live = [keys.running(), keys.scheduled(), keys.waiting(), keys.deadlines()];
+        for key in live.into_iter().chain(ended) {
             if sound(&key) {
                 self.scan_members(queue, &key).await?;
             }
@@ -187,6 +193,24 @@ impl Exam<'_> {
             }
             cursor = next;
         }
+    }
+
+    /// Rows of a lane or an owner that name no task: they go with their tasks in one step, so a row that is there before and
+    /// after the task is not is one too many.
+    async fn rows_of_no_task(&mut self, queue: &QueueName, key: &str) -> Result<()> {
+        let missing: Vec<TaskId> = self.chart(queue).await?.no_record.iter().cloned().collect();
+        for page in missing.chunks(PAGE) {
+            let there = pages::those_in(self.store, key, page).await?;
+            let Some(look) = self.look(queue, &there).await? else { return Ok(()) };
+            let lost: Vec<TaskId> =
+                look.tasks.into_iter().filter(|p| p.record.is_none()).map(|p| p.id).collect();
+            for id in pages::those_in(self.store, key, &lost).await? {
+                let message = format!("{key} names a task that has no record: a sweep drops it from a lane");
+                let verdict = Verdict { id: Some(id), ..Verdict::breach("row-without-record", message) };
+                self.tally.add(Some(queue), verdict);
+            }
+        }
+        Ok(())
     }
 
     /// Each entry is the one that a queued record names. Seen before a look and, again, after it: that is proof.

@@ -1,170 +1,22 @@
 //! A task's record: its state at one moment, decoded from what the scripts keep.
 
+mod failure;
+mod stop;
+mod story;
 mod wire;
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::body::Body;
-use crate::error::{Error, Result};
-use crate::name::{Incarnation, RunId, TaskId, WorkerName};
+use crate::error::Result;
+use crate::name::{BudgetName, Incarnation, Lane, Owner, RunId, TaskId, WorkerName};
 use crate::policy::{Policy, Priority};
 use crate::state::TaskState;
 
-pub(crate) use wire::fixed;
-
-/// Why a task failed, timed out, or last lost a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// The handler returned an error or panicked.
-    Error,
-    /// The command exited with a code that is no success.
-    ExitCode,
-    /// The command was ended by a signal.
-    Signal,
-    /// The worker died under it, for the last time that it may.
-    LeaseExpired,
-    /// The result is no valid one (too large).
-    InvalidResult,
-    /// It cannot run: unreadable payload, unknown task name, missing body, command not allowed.
-    Rejected,
-    /// One run took longer than its run timeout.
-    RunTimeout,
-    /// How an aborted run ended (exit code, signal): in the history only, an abort is no failure.
-    Abort,
-}
-
-impl FailureKind {
-    /// The name as scripts and JSON spell it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::ExitCode => "exit_code",
-            Self::Signal => "signal",
-            Self::LeaseExpired => "lease_expired",
-            Self::InvalidResult => "invalid_result",
-            Self::Rejected => "rejected",
-            Self::RunTimeout => "run_timeout",
-            Self::Abort => "abort",
-        }
-    }
-}
-
-/// Facts of a command's end beside the message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct FailureDetail {
-    /// The exit code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signal: Option<i32>,
-}
-
-/// One failure of one attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Failure {
-    /// What class it is of.
-    pub kind: FailureKind,
-    /// For people: never the payload, the environment or a secret.
-    pub message: String,
-    /// Which attempt.
-    pub attempt: u64,
-    /// On which worker.
-    pub worker: Option<String>,
-    /// When, ms since 1970 by Redis's clock.
-    pub at_ms: u64,
-    /// Exit code or signal of a command.
-    #[serde(flatten)]
-    pub detail: FailureDetail,
-}
-
-#[derive(Deserialize)]
-struct StoredFailure {
-    k: FailureKind,
-    #[serde(default, with = "serde_bytes")]
-    m: Vec<u8>,
-    #[serde(default)]
-    n: f64,
-    #[serde(default)]
-    w: Option<String>,
-    #[serde(default)]
-    at: f64,
-    #[serde(default, with = "serde_bytes")]
-    x: Option<Vec<u8>>,
-}
-
-impl Failure {
-    /// Reads an element of `Q:errors:<id>`.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        let junk = |e: rmp_serde::decode::Error| Error::Protocol(format!("a failure cannot be read: {e}"));
-        let s: StoredFailure = rmp_serde::from_slice(bytes).map_err(junk)?;
-        Ok(Self {
-            kind: s.k,
-            message: String::from_utf8_lossy(&s.m).into_owned(),
-            attempt: s.n as u64,
-            worker: s.w,
-            at_ms: s.at as u64,
-            detail: s.x.and_then(|x| rmp_serde::from_slice(&x).ok()).unwrap_or_default(),
-        })
-    }
-}
-
-/// Why a run is asked to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopCause {
-    /// Somebody aborted the task.
-    Abort,
-    /// The run took longer than its run timeout.
-    RunTimeout,
-    /// Its worker stops.
-    Drain,
-}
-
-impl StopCause {
-    /// The name as scripts and JSON spell it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Abort => "abort",
-            Self::RunTimeout => "run_timeout",
-            Self::Drain => "drain",
-        }
-    }
-}
-
-/// A request that a run ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stop {
-    /// Why.
-    #[serde(rename(deserialize = "c"))]
-    pub cause: StopCause,
-    /// When a script recorded it, ms.
-    #[serde(rename(deserialize = "at"), deserialize_with = "whole")]
-    pub at_ms: u64,
-    /// Between cancellation (TERM) and KILL, ms.
-    #[serde(rename(deserialize = "g"), default, deserialize_with = "whole")]
-    pub grace_ms: u64,
-    /// When nobody waits for the run any longer, ms.
-    #[serde(rename(deserialize = "he"), deserialize_with = "whole")]
-    pub hard_end_ms: u64,
-    /// By whom.
-    #[serde(default)]
-    pub by: Option<String>,
-    /// For people.
-    #[serde(rename(deserialize = "rs"), default)]
-    pub reason: Option<String>,
-    /// The cause that an abort outranked.
-    #[serde(rename(deserialize = "ec"), default)]
-    pub earlier_cause: Option<StopCause>,
-}
-
-/// Lua packs whole numbers as integers and some as doubles.
-fn whole<'de, D: serde::Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
-    Ok(f64::deserialize(d)? as u64)
-}
+pub use failure::{Failure, FailureDetail, FailureKind};
+pub use stop::{Stop, StopCause};
+pub use story::{BudgetUse, PhaseNow, PhasePast, Reconciled};
+pub(crate) use wire::{fixed, spec};
 
 /// The state of one task at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,6 +63,28 @@ pub struct TaskRecord {
     pub progress: Option<f64>,
     /// A look of the reaper found no lease, and the second look is not over.
     pub suspected: bool,
+    /// The lane it takes its turn in.
+    pub lane: Option<Lane>,
+    /// Whom it belongs to.
+    pub owner: Option<Owner>,
+    /// Since when it waits for its turn, ms.
+    pub waiting_ms: Option<u64>,
+    /// When it ends wherever it is, ms.
+    pub deadline_ms: Option<u64>,
+    /// The last sign of life of the current or last run, ms: output, progress, phase, charge, checkpoint.
+    pub last_event_ms: Option<u64>,
+    /// Since when the run is silent, ms, once that was told of.
+    pub silent_since_ms: Option<u64>,
+    /// The size of what a run left for the next one; none without.
+    pub checkpoint_bytes: Option<u64>,
+    /// What it may spend, and has.
+    pub budgets: BTreeMap<BudgetName, BudgetUse>,
+    /// The phase that the current or last run entered last.
+    pub phase: Option<PhaseNow>,
+    /// Processes that the system does not end, as the worker said last.
+    pub unkillable: Option<String>,
+    /// How the end of a run was decided for it, the last time.
+    pub reconciled: Option<Reconciled>,
     /// That look, by the watch clock of `Q:pulse`, ms.
     pub(crate) missed_at: Option<i64>,
     /// The body, if it lies in the record.
@@ -251,6 +125,8 @@ pub struct TaskDetail {
     pub failures: Vec<Failure>,
     /// Its last progress message.
     pub note: Option<String>,
+    /// The phases of its runs that are over, the last 100, oldest first.
+    pub phases: Vec<PhasePast>,
 }
 
 impl TaskDetail {

@@ -1,23 +1,27 @@
 //! How a record lies in Redis: the layout that `lua/lib/codec.lua` packs. A head of fixed form, a MessagePack map of
 //! what is rare, what never changes, and the output.
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
 
-use super::{FailureKind, Stop, TaskRecord};
+use serde::{Deserialize, Serialize};
+
+use super::{BudgetUse, FailureKind, PhaseNow, Reconciled, Stop, TaskRecord};
 use crate::FORMAT;
 use crate::body::Body;
+use crate::bounds::Deadline;
 use crate::error::{Error, Result};
 use crate::keys::LEVELS;
-use crate::name::{Incarnation, RunId, TaskId, WorkerName};
+use crate::name::{BudgetName, Incarnation, Lane, Owner, PhaseName, RunId, TaskId, WorkerName};
 use crate::policy::{self, Policy};
 use crate::state::TaskState;
+use crate::time::as_ms;
 
 /// What every record begins with: no MessagePack does.
 const MAGIC: u8 = 0xc1;
 /// Of name, payload and spec; what never changes of a task begins with it.
 const DIGEST_BYTES: usize = 8;
 /// The states by their codes, from 1.
-const STATES: [TaskState; 8] = [
+const STATES: [TaskState; 9] = [
     TaskState::Scheduled,
     TaskState::Queued,
     TaskState::Running,
@@ -26,6 +30,7 @@ const STATES: [TaskState; 8] = [
     TaskState::Failed,
     TaskState::TimedOut,
     TaskState::Aborted,
+    TaskState::Waiting,
 ];
 
 /// What never changes of a task, as `enqueue` takes it and the record keeps it: digest, policy, body.
@@ -45,6 +50,43 @@ pub(crate) fn fixed(body: &Body) -> Result<Vec<u8>> {
     Ok(fixed)
 }
 
+/// What scripts have to know of a task beyond its policy; empty where there is nothing.
+pub(crate) fn spec(body: &Body) -> Result<Vec<u8>> {
+    let bounds = &body.bounds;
+    let spec = Spec {
+        lane: body.lane.as_ref().map(Lane::as_str),
+        owner: body.owner.as_ref().map(Owner::as_str),
+        deadline: bounds.deadline.map(|deadline| match deadline {
+            Deadline::After(after) => format!("+{}", as_ms(after)),
+            Deadline::At(ms) => format!("@{ms}"),
+        }),
+        silence: bounds.silence_notice.map(as_ms),
+        stall: bounds.stall_timeout.map(as_ms),
+        budgets: Some(&bounds.budgets).filter(|budgets| !budgets.is_empty()),
+    };
+    if spec == Spec::default() {
+        return Ok(Vec::new());
+    }
+    rmp_serde::to_vec_named(&spec).map_err(|e| Error::Protocol(e.to_string()))
+}
+
+/// The fields as `lua/lib/enqueue_rare.lua` takes them.
+#[derive(Serialize, Default, PartialEq)]
+struct Spec<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lane: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    silence: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stall: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budgets: Option<&'a BTreeMap<BudgetName, u64>>,
+}
+
 /// The fields that few tasks have.
 #[derive(Deserialize, Default)]
 struct Rare {
@@ -58,6 +100,47 @@ struct Rare {
     pg: Option<f64>,
     #[serde(default)]
     ml: Option<f64>,
+    #[serde(default)]
+    ln: Option<Lane>,
+    #[serde(default)]
+    ow: Option<Owner>,
+    #[serde(default)]
+    dl: Option<f64>,
+    #[serde(default)]
+    la: Option<f64>,
+    #[serde(default)]
+    sn: Option<f64>,
+    #[serde(default)]
+    ck: Option<f64>,
+    #[serde(default)]
+    bu: BTreeMap<BudgetName, (f64, f64)>,
+    #[serde(default)]
+    ph: Option<StoredPhase>,
+    #[serde(default)]
+    uk: Option<(f64, String)>,
+    #[serde(default)]
+    rc: Option<StoredReconciled>,
+}
+
+#[derive(Deserialize)]
+struct StoredPhase {
+    n: PhaseName,
+    at: f64,
+    tm: f64,
+    #[serde(default)]
+    e: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct StoredReconciled {
+    at: f64,
+    by: String,
+    why: String,
+}
+
+/// Lua's numbers are doubles; those that records hold are whole.
+fn whole(n: f64) -> u64 {
+    n as u64
 }
 
 /// Reads big-endian numbers and counted bytes from the front.
@@ -119,6 +202,14 @@ fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
     let runs = matches!(state, TaskState::Running | TaskState::Aborting);
     let ran = runs || (state.is_terminal() && !incarnation.is_empty());
     let last_run = rare.le.map(|(run, _, _)| run);
+    let phase = rare.ph.map(|p| PhaseNow {
+        name: p.n,
+        since_ms: whole(p.at),
+        timeout_ms: unless_zero(whole(p.tm)),
+        ended_ms: p.e.map(whole),
+    });
+    let budget =
+        |(name, (most, spent)): (_, (f64, f64))| (name, BudgetUse { most: whole(most), spent: whole(spent) });
     Some(TaskRecord {
         id: id.clone(),
         state,
@@ -135,6 +226,7 @@ fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
         token: unless_zero(token),
         enqueued_ms,
         due_ms: unless_zero(at).filter(|_| state == TaskState::Scheduled),
+        waiting_ms: unless_zero(at).filter(|_| state == TaskState::Waiting),
         started_ms: unless_zero(begun),
         ended_ms: unless_zero(at).filter(|_| state.is_terminal()),
         stop: rare.sp,
@@ -142,6 +234,16 @@ fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
         progress: rare.pg,
         suspected: rare.ml.is_some(),
         missed_at: rare.ml.map(|ms| ms as i64),
+        lane: rare.ln,
+        owner: rare.ow,
+        deadline_ms: rare.dl.map(whole),
+        last_event_ms: rare.la.map(whole),
+        silent_since_ms: rare.sn.map(whole),
+        checkpoint_bytes: rare.ck.map(whole),
+        budgets: rare.bu.into_iter().map(budget).collect(),
+        phase,
+        unkillable: rare.uk.map(|(_, pids)| pids),
+        reconciled: rare.rc.map(|r| Reconciled { at_ms: whole(r.at), by: r.by, reason: r.why }),
         body: (!body.is_empty()).then(|| body.to_vec()),
         output: (!r.0.is_empty()).then(|| r.0.to_vec()),
     })

@@ -24,13 +24,16 @@ pub struct AbortRequest {
     pub by: String,
     /// Why, for people.
     pub reason: String,
+    /// Give up a run whose worker says that the system does not end its processes: the task ends as `failed`
+    /// (`abandoned`), on record. Of any other task this is a usual abort.
+    pub abandon: bool,
 }
 
 impl AbortRequest {
     /// A request with a fresh request id.
     pub fn new(id: TaskId, by: impl Into<String>, reason: impl Into<String>) -> Self {
         let request = uuid::Uuid::new_v4().simple().to_string();
-        Self { id, request, grace: None, by: by.into(), reason: reason.into() }
+        Self { id, request, grace: None, by: by.into(), reason: reason.into(), abandon: false }
     }
 }
 
@@ -75,6 +78,7 @@ impl Store {
             call.push(request.grace.map(|g| as_ms(g).to_string()).unwrap_or_default());
             call.push(crate::text::head(&request.by, 256));
             call.push(crate::text::head(&request.reason, 1024));
+            call.push(if request.abandon { "abandon" } else { "" });
         }
         let mut reply = self.ok(queue, call).await?;
         reply.number()?;

@@ -9,6 +9,18 @@ use crate::script::{self, ScriptSpec};
 use crate::state::TaskState;
 use crate::transport::ScriptCall;
 
+/// What becomes of a task's checkpoint when it is retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RetryMode {
+    /// It stays, if there is one.
+    #[default]
+    Keep,
+    /// It is dropped: the task begins anew.
+    Fresh,
+    /// Without one the retry is refused.
+    Resume,
+}
+
 /// What a retry did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryAnswer {
@@ -18,6 +30,8 @@ pub enum RetryAnswer {
     Changed(TaskState),
     /// It has not ended.
     Live(TaskState),
+    /// No run of it left a checkpoint to resume from: nothing was changed.
+    NoCheckpoint(TaskState),
     /// There is no such task.
     NotFound,
     /// The record cannot be read: nothing was changed.
@@ -45,15 +59,34 @@ impl Store {
     /// # Errors
     /// Any error of Redis.
     pub async fn retry(&self, queue: &QueueName, ends: &[(TaskId, u64)]) -> Result<Vec<RetryAnswer>> {
+        self.retry_with(queue, ends, RetryMode::Keep).await
+    }
+
+    /// The same; `mode` says what becomes of their checkpoints.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn retry_with(
+        &self,
+        queue: &QueueName,
+        ends: &[(TaskId, u64)],
+        mode: RetryMode,
+    ) -> Result<Vec<RetryAnswer>> {
+        let mode = match mode {
+            RetryMode::Keep => "keep",
+            RetryMode::Fresh => "fresh",
+            RetryMode::Resume => "resume",
+        };
         let mut answers = Vec::with_capacity(ends.len());
         for batch in ends.chunks(BATCH_ITEMS) {
-            let mut reply = self.by_rev(queue, &script::RETRY, batch).await?;
+            let mut reply = self.by_rev(queue, &script::RETRY, batch, Some(mode)).await?;
             while reply.has_more() {
                 let (tag, state) = (reply.text()?, reply.text()?);
                 answers.push(match tag.as_str() {
                     "retried" => RetryAnswer::Retried(state.parse()?),
                     "changed" => RetryAnswer::Changed(state.parse()?),
                     "live" => RetryAnswer::Live(state.parse()?),
+                    "no_checkpoint" => RetryAnswer::NoCheckpoint(state.parse()?),
                     "not_found" => RetryAnswer::NotFound,
                     "corrupt" => RetryAnswer::Corrupt,
                     _ => return Err(reply.unknown_tag(&tag)),
@@ -70,7 +103,7 @@ impl Store {
     pub async fn delete(&self, queue: &QueueName, ends: &[(TaskId, u64)]) -> Result<Vec<DeleteAnswer>> {
         let mut answers = Vec::with_capacity(ends.len());
         for batch in ends.chunks(BATCH_ITEMS) {
-            let mut reply = self.by_rev(queue, &script::DELETE, batch).await?;
+            let mut reply = self.by_rev(queue, &script::DELETE, batch, None).await?;
             while reply.has_more() {
                 let (tag, state) = (reply.text()?, reply.text()?);
                 answers.push(match tag.as_str() {
@@ -91,11 +124,15 @@ impl Store {
         queue: &QueueName,
         script: &'static ScriptSpec,
         ends: &[(TaskId, u64)],
+        mode: Option<&'static str>,
     ) -> Result<Reply> {
         let mut call = ScriptCall::new(script, &self.keys(queue));
         for (id, rev) in ends {
             call.push(id.as_str());
             call.push(rev.to_string());
+            if let Some(mode) = mode {
+                call.push(mode);
+            }
         }
         let mut reply = self.ok(queue, call).await?;
         reply.number()?;

@@ -72,6 +72,7 @@ struct Encoded<'a> {
     level: &'static str,
     when: String,
     fixed: Vec<u8>,
+    spec: Vec<u8>,
 }
 
 impl<'a> Encoded<'a> {
@@ -81,6 +82,7 @@ impl<'a> Encoded<'a> {
             level: task.body.priority.as_str(),
             when: task.when.to_arg()?,
             fixed: record::fixed(&task.body)?,
+            spec: record::spec(&task.body)?,
         })
     }
 }
@@ -117,22 +119,23 @@ impl Store {
     pub async fn enqueue(&self, queue: &QueueName, tasks: &[NewTask]) -> Result<Vec<Enqueued>> {
         let encoded = tasks.iter().map(Encoded::new).collect::<Result<Vec<_>>>()?;
         let mut answers = Vec::with_capacity(tasks.len());
-        for batch in batches(&encoded, |e| e.fixed.len() + 200) {
+        for batch in batches(&encoded, |e| e.fixed.len() + e.spec.len() + 200) {
             answers.extend(self.enqueue_batch(queue, batch).await?);
         }
         Ok(answers)
     }
 
     async fn enqueue_batch(&self, queue: &QueueName, batch: &[Encoded<'_>]) -> Result<Vec<Enqueued>> {
-        let each = batch.iter().any(|e| !e.when.is_empty());
+        let full = batch.iter().any(|e| !e.when.is_empty() || !e.spec.is_empty());
         let mut call = ScriptCall::new(&script::ENQUEUE, &self.keys(queue));
-        call.push(if each { "each" } else { "now" });
+        call.push(if full { "full" } else { "short" });
         for e in batch {
             call.push(e.id.as_str());
             call.push(e.level);
             call.push(&e.fixed[..]);
-            if each {
+            if full {
                 call.push(e.when.as_str());
+                call.push(&e.spec[..]);
             }
         }
         let mut reply = self.ok(queue, call).await?;

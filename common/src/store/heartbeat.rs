@@ -57,12 +57,9 @@ pub struct Beats {
 }
 
 pub(super) fn cause(text: &str) -> Result<StopCause> {
-    [StopCause::Abort, StopCause::RunTimeout, StopCause::Drain]
-        .into_iter()
-        .find(|c| c.as_str() == text)
-        .ok_or_else(|| {
-            Error::Protocol(format!("unknown stop cause {text:?}: a newer release's; upgrade this process"))
-        })
+    StopCause::ALL.into_iter().find(|c| c.as_str() == text).ok_or_else(|| {
+        Error::Protocol(format!("unknown stop cause {text:?}: a newer release's; upgrade this process"))
+    })
 }
 
 impl Store {

@@ -73,6 +73,16 @@ pub struct Places {
     pub done: Vec<TaskState>,
     /// It is remembered as removed.
     pub gone: bool,
+    /// Score in `Q:waiting`.
+    pub waiting: Option<f64>,
+    /// Score in `Q:deadlines`.
+    pub deadline: Option<f64>,
+    /// It is among the tasks of its owner.
+    pub owned: bool,
+    /// How many members of its lane have their place before it; none if it has no place.
+    pub lane_rank: Option<u64>,
+    /// How many tasks of its lane may run at a time.
+    pub lane_limit: u64,
     /// The entry that its record names is there.
     pub entry: bool,
 }
@@ -120,6 +130,8 @@ fn places(mut list: Reply) -> Result<Places> {
         }
     }
     let gone = score()?.is_some();
+    let (waiting, deadline, owned) = (score()?, score()?, score()?.is_some());
+    let lane_rank = list.text()?.parse().ok();
     Ok(Places {
         id,
         record,
@@ -130,6 +142,11 @@ fn places(mut list: Reply) -> Result<Places> {
         scheduled,
         done,
         gone,
+        waiting,
+        deadline,
+        owned,
+        lane_rank,
+        lane_limit: list.number()?,
         entry: list.number()? > 0,
     })
 }

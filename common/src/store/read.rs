@@ -7,7 +7,7 @@ use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::keys::{LEVELS, QueueKeys};
 use crate::name::{QueueName, TaskId};
-use crate::record::{Failure, TaskDetail, TaskRecord};
+use crate::record::{Failure, PhasePast, TaskDetail, TaskRecord};
 use crate::state::TaskState;
 
 /// Where the next page begins: opaque text, for the next call only.
@@ -99,6 +99,7 @@ impl Store {
         pipeline.cmd("GET").arg(keys.result(id));
         pipeline.cmd("GET").arg(keys.note(id));
         pipeline.cmd("LRANGE").arg(keys.errors(id)).arg(0).arg(-1);
+        pipeline.cmd("LRANGE").arg(keys.phases(id)).arg(0).arg(-1);
         let mut values = self.commands(&pipeline).await?.into_iter();
         let mut next = || values.next().unwrap_or(Value::Nil);
         let Some(raw) = get::<Option<Vec<u8>>>(next())? else { return Ok(None) };
@@ -106,6 +107,7 @@ impl Store {
         let (body, output): (Option<Vec<u8>>, Option<Vec<u8>>) = (get(next())?, get(next())?);
         let note: Option<Vec<u8>> = get(next())?;
         let failures: Vec<Vec<u8>> = get(next())?;
+        let phases: Vec<Vec<u8>> = get(next())?;
         let body = record.body.clone().or(body).and_then(|b| Body::decode(&b).ok());
         // One of no bytes lies nowhere.
         let output = (record.state == TaskState::Completed)
@@ -114,9 +116,20 @@ impl Store {
             body,
             output,
             failures: failures.iter().filter_map(|f| Failure::decode(f).ok()).collect(),
+            phases: phases.iter().filter_map(|phase| PhasePast::decode(phase)).collect(),
             note: note.map(|n| String::from_utf8_lossy(&n).into_owned()),
             record,
         }))
+    }
+
+    /// What the last run that left a checkpoint left for the next.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn checkpoint(&self, queue: &QueueName, id: &TaskId) -> Result<Option<Vec<u8>>> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("GET").arg(self.keys(queue).checkpoint(id));
+        get(first(self.commands(&pipeline).await?)?)
     }
 
     /// The bodies of some tasks; none where there is none or it cannot be read.
@@ -152,7 +165,6 @@ impl Store {
         let count = count.clamp(1, 1000);
         let keys = self.keys(queue);
         let (ids, next) = match state {
-            TaskState::Waiting => (Vec::new(), None),
             TaskState::Queued => self.queued_page(&keys, cursor, count).await?,
             _ => self.index_page(&keys, state, cursor, count).await?,
         };
@@ -175,6 +187,7 @@ impl Store {
         };
         let (key, newest_first) = match state {
             TaskState::Scheduled => (keys.scheduled(), false),
+            TaskState::Waiting => (keys.waiting(), false),
             TaskState::Running | TaskState::Aborting => (keys.running(), false),
             ended => (keys.done(ended), true),
         };

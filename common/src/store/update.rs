@@ -1,9 +1,12 @@
 //! What a run tells of itself while it runs.
 
+use std::time::Duration;
+
 use super::Store;
-use crate::error::Result;
-use crate::name::{Incarnation, QueueName, RunId, TaskId};
+use crate::error::{Error, Result};
+use crate::name::{BudgetName, Incarnation, PhaseName, QueueName, RunId, TaskId};
 use crate::script;
+use crate::time::as_ms;
 use crate::transport::ScriptCall;
 
 /// Progress of a run.
@@ -54,6 +57,44 @@ pub struct LogPiece {
     pub stream: OutputStream,
     /// The bytes.
     pub text: Vec<u8>,
+}
+
+/// A run as it tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Teller<'a> {
+    /// The incarnation that owns it.
+    pub incarnation: &'a Incarnation,
+    /// The task.
+    pub id: &'a TaskId,
+    /// The run.
+    pub run: &'a RunId,
+    /// Grows with each call of its kind, from 1: a repeat keeps it.
+    pub number: u64,
+}
+
+/// What became of charges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpendAnswer {
+    /// All were taken: so much is left.
+    Taken {
+        /// What is left.
+        rest: u64,
+    },
+    /// So many were taken, in order; the next one was above the rest and refused whole, and the run is asked to end.
+    Exceeded {
+        /// How many were taken.
+        taken: usize,
+        /// What is left.
+        rest: u64,
+    },
+    /// The task has no such budget: nothing was changed.
+    Unknown,
+    /// The task was removed.
+    Gone,
+    /// The task belongs to another run: nothing was changed.
+    Lost,
+    /// The record cannot be read: nothing was changed.
+    Corrupt,
 }
 
 /// What became of an update.
@@ -112,6 +153,107 @@ impl Store {
         self.updated(queue, call).await
     }
 
+    /// The run enters a phase, which ends the one before. Its timeout is at least 1 ms.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn enter_phase(
+        &self,
+        queue: &QueueName,
+        teller: &Teller<'_>,
+        phase: &PhaseName,
+        timeout: Option<Duration>,
+    ) -> Result<UpdateAnswer> {
+        let timeout = timeout.map(|t| as_ms(t).max(1).to_string()).unwrap_or_default();
+        self.tell_one(queue, "phase", teller, &timeout, phase.as_str().as_bytes()).await
+    }
+
+    /// Keeps what the next run of the task may read, in the place of what there was.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn set_checkpoint(
+        &self,
+        queue: &QueueName,
+        teller: &Teller<'_>,
+        bytes: &[u8],
+    ) -> Result<UpdateAnswer> {
+        self.tell_one(queue, "checkpoint", teller, "", bytes).await
+    }
+
+    /// Says that the system does not end these processes of a run: until the worker is silent about it for a lease and a
+    /// beat, nobody takes the run for ended.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn tell_unkillable(
+        &self,
+        queue: &QueueName,
+        teller: &Teller<'_>,
+        pids: &str,
+    ) -> Result<UpdateAnswer> {
+        self.tell_one(queue, "unkillable", teller, "", crate::text::head(pids, 256).as_bytes()).await
+    }
+
+    /// Charges a budget of the task, in order, each charge whole.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn spend(
+        &self,
+        queue: &QueueName,
+        teller: &Teller<'_>,
+        budget: &BudgetName,
+        charges: &[u64],
+    ) -> Result<SpendAnswer> {
+        let charges = charges.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+        let call = self.tell_call(queue, "spend", teller, &charges, budget.as_str().as_bytes());
+        let mut reply = self.ok(queue, call).await?;
+        reply.number()?;
+        let (tag, value) = (reply.text()?, reply.text()?);
+        let counts = || {
+            let (taken, rest) = value.split_once(' ')?;
+            Some((taken.parse().ok()?, rest.parse().ok()?))
+        };
+        Ok(match (tag.as_str(), counts()) {
+            ("ok", Some((_, rest))) => SpendAnswer::Taken { rest },
+            ("exceeded", Some((taken, rest))) => SpendAnswer::Exceeded { taken, rest },
+            ("unknown", _) => SpendAnswer::Unknown,
+            ("gone", _) => SpendAnswer::Gone,
+            ("lost", _) => SpendAnswer::Lost,
+            ("corrupt", _) => SpendAnswer::Corrupt,
+            _ => return Err(reply.unknown_tag(&tag)),
+        })
+    }
+
+    async fn tell_one(
+        &self,
+        queue: &QueueName,
+        kind: &str,
+        teller: &Teller<'_>,
+        value: &str,
+        text: &[u8],
+    ) -> Result<UpdateAnswer> {
+        let answers = self.updated(queue, self.tell_call(queue, kind, teller, value, text)).await?;
+        answers.first().copied().ok_or_else(|| Error::Protocol("update answered nothing".into()))
+    }
+
+    fn tell_call(
+        &self,
+        queue: &QueueName,
+        kind: &str,
+        teller: &Teller<'_>,
+        value: &str,
+        text: &[u8],
+    ) -> ScriptCall {
+        self.update_call(queue, teller.incarnation, kind)
+            .arg(teller.id.as_str())
+            .arg(teller.run.as_str())
+            .arg(teller.number.to_string())
+            .arg(value)
+            .arg(text)
+    }
+
     fn update_call(&self, queue: &QueueName, incarnation: &Incarnation, kind: &str) -> ScriptCall {
         ScriptCall::new(&script::UPDATE, &self.keys(queue)).arg(incarnation.as_str()).arg(kind)
     }
@@ -121,7 +263,7 @@ impl Store {
         reply.number()?;
         let mut answers = Vec::new();
         while reply.has_more() {
-            let tag = reply.text()?;
+            let (tag, _) = (reply.text()?, reply.text()?);
             answers.push(match tag.as_str() {
                 "ok" => UpdateAnswer::Ok,
                 "gone" => UpdateAnswer::Gone,

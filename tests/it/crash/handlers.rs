@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold_common::policy::{Backoff, Policy, Priority};
+use leasehold_common::policy::{Backoff, Policy};
 use leasehold_producer::{Payload, RawTask, Spec, TaskKind, TaskName, When};
 use leasehold_tests::let_time_pass_async;
 use leasehold_worker::{Context, Task, TaskError, Worker};
@@ -96,8 +96,9 @@ pub(crate) fn nap(rig: &Rig, id: &str, ms: u64, failures: u64) -> RawTask {
         payload: Payload::PlainJson(json!({ "ms": ms, "failures": failures })),
         id: Some(task_id(id)),
         when: When::Now,
-        spec: Spec { policy, priority: Priority::default() },
+        spec: Spec { policy, ..Spec::default() },
         owner: None,
+        lane: None,
         headers: BTreeMap::new(),
     }
 }

@@ -11,7 +11,7 @@ use leasehold_common::policy::Policy;
 use leasehold_common::record::{TaskDetail, TaskRecord};
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{QueueFacts, QueueSettings, Store};
-use leasehold_producer::{ExecPayload, Priority, Producer, Spec};
+use leasehold_producer::{ExecPayload, Producer, Spec};
 use leasehold_tests::process::Finished;
 use leasehold_tests::scale::whole_cases;
 use leasehold_tests::{Effects, Leasehold, Proc, RedisServer, RedisUrl, eventually, procfs};
@@ -131,10 +131,10 @@ impl Rig {
 
     /// Enqueues the same body under many ids, in order.
     pub(crate) fn exec_all(&self, ids: &[String], body: &str, policy: Policy) {
-        let spec = Spec { policy, priority: Priority::default() };
-        let tasks = ids
-            .iter()
-            .map(|id| self.producer.exec(self.queue.clone(), self.payload(body)).id(id.as_str()).spec(spec));
+        let spec = Spec { policy, ..Spec::default() };
+        let tasks = ids.iter().map(|id| {
+            self.producer.exec(self.queue.clone(), self.payload(body)).id(id.as_str()).spec(spec.clone())
+        });
         for answer in self.block(self.producer.enqueue_all(tasks)) {
             answer.expect("enqueue");
         }

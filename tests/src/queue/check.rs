@@ -78,7 +78,8 @@ pub async fn breaches(queue: &Queue) -> Vec<String> {
     equal("Q:running = running + aborting", facts.number("running"), tally.running);
     equal("Q:scheduled = scheduled", facts.number("scheduled"), tally.scheduled);
     equal("done indexes = ended", facts.ended(), tally.ended);
-    let live = tally.queued + tally.running + tally.scheduled;
+    equal("Q:waiting = waiting", facts.number("waiting"), tally.waiting);
+    let live = tally.queued + tally.running + tally.scheduled + tally.waiting;
     let accounted = live + tally.ended + facts.total("gone");
     equal("enqueued = live + ended + gone", facts.total("enqueued"), accounted);
     equal("Q:never", facts.number("never"), 0);
@@ -94,12 +95,16 @@ fn known_ids(queue: &Queue, keys: &[String]) -> BTreeSet<String> {
     for key in keys {
         let suffix = owned.suffix_of(key).expect("a key of the queue");
         let Some((part, rest)) = suffix.split_once(':') else { continue };
-        if !matches!(part, "ready" | "done" | "claim" | "beat") {
+        if !matches!(part, "ready" | "done" | "claim" | "beat" | "lane" | "lane-ends" | "owner") {
             ids.insert(rest.to_owned());
         }
     }
     let done = TaskState::ALL.iter().filter(|s| s.is_terminal()).map(|s| format!("done:{s}"));
-    for zset in done.chain(["running".to_owned(), "scheduled".to_owned()]) {
+    let live = ["running", "scheduled", "waiting", "deadlines"].map(str::to_owned);
+    let grouped = keys.iter().filter_map(|key| owned.suffix_of(key)).map(str::to_owned);
+    let grouped =
+        grouped.filter(|s| ["lane:", "lane-ends:", "owner:"].iter().any(|kind| s.starts_with(kind)));
+    for zset in done.chain(live).chain(grouped) {
         ids.extend(queue.redis::<Vec<String>>(&["ZRANGE", &queue.key(&zset), "0", "-1"]));
     }
     for level in LEVELS {
@@ -115,6 +120,7 @@ struct Tally {
     queued: i64,
     running: i64,
     scheduled: i64,
+    waiting: i64,
     ended: i64,
 }
 
@@ -133,6 +139,17 @@ fn judge(places: &Places, tally: &mut Tally, found: &mut Vec<String>) {
     };
     must("in Q:running", places.running.is_some(), state.has_run());
     must("in Q:scheduled", places.scheduled.is_some(), state == TaskState::Scheduled);
+    must("in Q:waiting", places.waiting.is_some(), state == TaskState::Waiting);
+    must("in Q:deadlines", places.deadline.is_some(), record.deadline_ms.is_some() && !state.is_terminal());
+    must("among its owner's", places.owned, record.owner.is_some());
+    let ran = record.attempt > 0 && state == TaskState::Scheduled;
+    let in_lane = ran || !(state.is_terminal() || state == TaskState::Scheduled);
+    if ran || state != TaskState::Scheduled {
+        must("in its lane", places.lane_rank.is_some(), record.lane.is_some() && in_lane);
+    }
+    if state == TaskState::Waiting {
+        must("behind those of its lane that may go", places.lane_rank >= Some(places.lane_limit), true);
+    }
     must("its entry", places.entry, state == TaskState::Queued);
     must("in the index of its end", places.done == [state], state.is_terminal());
     must("in an index of ended tasks", places.done.is_empty(), !state.is_terminal());
@@ -147,6 +164,7 @@ fn judge(places: &Places, tally: &mut Tally, found: &mut Vec<String>) {
         TaskState::Queued => tally.queued += 1,
         TaskState::Running | TaskState::Aborting => tally.running += 1,
         TaskState::Scheduled => tally.scheduled += 1,
+        TaskState::Waiting => tally.waiting += 1,
         _ => tally.ended += 1,
     }
 }
@@ -172,7 +190,9 @@ fn illegal_moves(queue: &Queue) -> Vec<String> {
             let (from, to) = (step.from.parse::<TaskState>().ok(), step.to.parse::<TaskState>().ok());
             let legal = match (from, to) {
                 (Some(from), Some(to)) => from == to || from.can_transition_to(to),
-                (None, Some(to)) => matches!(to, TaskState::Queued | TaskState::Scheduled),
+                (None, Some(to)) => {
+                    matches!(to, TaskState::Queued | TaskState::Scheduled | TaskState::Waiting)
+                }
                 (Some(_), None) => step.to.is_empty(),
                 (None, None) => false,
             };

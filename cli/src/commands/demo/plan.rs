@@ -162,7 +162,7 @@ impl CommandTask {
     /// Ready to be enqueued.
     pub(super) fn enqueue(&self, producer: &Producer) -> Enqueue<RawOutput> {
         let payload = ExecPayload { argv: self.argv(), ..ExecPayload::default() };
-        let spec = Spec { policy: self.policy, priority: Priority::Urgent };
+        let spec = Spec { policy: self.policy, priority: Priority::Urgent, ..Spec::default() };
         producer.exec(QUEUE, payload).id(self.id.as_str()).spec(spec)
     }
 }

@@ -30,6 +30,9 @@ pub(super) async fn run(context: &Context, args: &RetryArgs) -> Result<Exit> {
         RetryAnswer::Live(state) => {
             Err(Failure::failed(format!("task {id} is {state}: only a task that has ended can be run again")))
         }
+        RetryAnswer::NoCheckpoint(state) => {
+            Err(Failure::failed(format!("task {id} is {state} and no run of it left a checkpoint")))
+        }
         RetryAnswer::Changed(state) => Err(super::changed(id, state)),
         RetryAnswer::NotFound => Err(Failure::not_found(format!("task {id} was removed meanwhile"))),
         RetryAnswer::Corrupt => Err(super::corrupt(id)),

@@ -1,5 +1,7 @@
 //! A sound task in every state, and each way in which one is not.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::name::{Incarnation, RunId};
 use crate::policy::{Policy, Priority};
@@ -46,6 +48,17 @@ fn record(state: TaskState) -> TaskRecord {
         progress: None,
         suspected: false,
         missed_at: None,
+        lane: None,
+        owner: None,
+        waiting_ms: (state == TaskState::Waiting).then(|| at(NOW)),
+        deadline_ms: None,
+        last_event_ms: None,
+        silent_since_ms: None,
+        checkpoint_bytes: None,
+        budgets: BTreeMap::new(),
+        phase: None,
+        unkillable: None,
+        reconciled: None,
         body: Some(b"body".to_vec()),
         output: None,
     }
@@ -62,6 +75,11 @@ fn nowhere() -> Places {
         scheduled: None,
         done: Vec::new(),
         gone: false,
+        waiting: None,
+        deadline: None,
+        owned: false,
+        lane_rank: None,
+        lane_limit: 1,
         entry: false,
     }
 }

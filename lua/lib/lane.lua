@@ -1,0 +1,121 @@
+-- lane: its members in order, of which the first `limit` may be ready or run; the others wait.
+--
+-- A task joins when it could first be claimed, keeps its place across retries, and leaves when it ends. `Q:lanes` has a
+-- row for each lane: its limit and its text. Lanes are reached by pcall: one in the place of which something foreign
+-- lies is left alone, and no call stumbles over it.
+
+local limit_of, admit, place_ready, leave_lane, forget_end, forget_lane, lane_key
+
+do
+local LANE_PAGE, LANE_ENDS = 16, 25
+local NO_LIMIT_SET = '1'
+
+function lane_key(hash)
+  return Q .. 'lane:' .. hash
+end
+
+function limit_of(hash)
+  local row = pcall_redis('HGET', Q .. 'lanes', hash)
+  return type(row) == 'string' and whole(string.match(row, '^%d+'), 1) or 1
+end
+
+-- Drops a member that no live task is any longer.
+local function drop_member(hash, id)
+  pcall_redis('ZREM', lane_key(hash), id)
+  event(id, 'waiting', '', 0, 'dropped: no live task is in the lane under this name')
+  count('dropped')
+end
+
+-- Those of the first `limit` that wait still, found from the last place backwards: in front of one that does not wait,
+-- none does. Returns them the last first, and whether a member was dropped on the way, so that places moved up.
+local function held_back(hash)
+  local members = pcall_redis('ZCARD', lane_key(hash))
+  local free, last = {}, math.min(limit_of(hash), tonumber(members) or 0) - 1
+  while last >= 0 do
+    local page = pcall_redis('ZRANGE', lane_key(hash), math.max(0, last - LANE_PAGE + 1), last)
+    for i = #page, 1, -1 do
+      local rec = load(page[i])
+      if rec == nil or (rec and TERMINAL[rec.st]) then
+        drop_member(hash, page[i])
+        return free, true
+      elseif not rec or rec.st ~= 'waiting' then
+        return free
+      end
+      free[#free + 1] = page[i]
+    end
+    last = last - LANE_PAGE
+  end
+  return free
+end
+
+-- Lets those go whose turn it is. May be called at any time, any number of times. Returns how many went.
+function admit(hash)
+  local free, moved = {}, true
+  for _ = 1, LANE_PAGE do
+    free, moved = held_back(hash)
+    if not moved then
+      break
+    end
+  end
+  if moved then
+    -- So many members are no tasks any more that the next call has to go on.
+    return 0
+  end
+  for i = #free, 1, -1 do
+    local id = free[i]
+    local rec = load(id)
+    call('ZREM', Q .. 'waiting', id)
+    place_queued(id, rec, rec.lv)
+    save(id, rec)
+    event(id, 'waiting', 'queued', rec.n, 'lane')
+  end
+  return #free
+end
+
+-- Takes a place at the end of the lane, unless it has one. True if it has to wait there: who was let go once is not
+-- held back again, also when the limit has fallen since.
+local function join(id, rec)
+  local hash = hash_of(rec.ln)
+  local key = lane_key(hash)
+  if pcall_redis('ZSCORE', key, id) then
+    return false
+  end
+  local tail = pcall_redis('ZRANGE', key, '-1', '-1', 'WITHSCORES')
+  pcall_redis('HSETNX', Q .. 'lanes', hash, NO_LIMIT_SET .. ' ' .. rec.ln)
+  pcall_redis('ZADD', key, int((tonumber(tail[2]) or 0) + 1), id)
+  local members = pcall_redis('ZCARD', key)
+  return type(members) == 'number' and members > limit_of(hash)
+end
+
+-- Queued, or waiting if its lane has no place for it yet.
+function place_ready(id, rec, level)
+  if rec.ln and join(id, rec) then
+    return place_waiting(id, rec)
+  end
+  place_queued(id, rec, level)
+end
+
+-- Nothing is kept of a lane without tasks, but a limit that somebody set.
+function forget_lane(hash)
+  if call('EXISTS', lane_key(hash), Q .. 'lane-ends:' .. hash) == 0 and limit_of(hash) == 1 then
+    pcall_redis('HDEL', Q .. 'lanes', hash)
+  end
+end
+
+-- The task has ended: its place goes to the next.
+function leave_lane(id, rec)
+  local hash = hash_of(rec.ln)
+  local ends = Q .. 'lane-ends:' .. hash
+  pcall_redis('ZREM', lane_key(hash), id)
+  pcall_redis('ZADD', ends, int(now), id)
+  pcall_redis('ZREMRANGEBYRANK', ends, '0', -LANE_ENDS - 1)
+  admit(hash)
+end
+
+-- The task is removed.
+function forget_end(id, rec)
+  local hash = hash_of(rec.ln)
+  pcall_redis('ZREM', Q .. 'lane-ends:' .. hash, id)
+  forget_lane(hash)
+end
+end
