@@ -12,6 +12,8 @@ pub struct Limits {
     pub payload: usize,
     /// Of a result, in bytes. Defaults to 1 MiB.
     pub result: usize,
+    /// Of a checkpoint, in bytes. Defaults to 1 MiB.
+    pub checkpoint: usize,
     /// Of a failure's message, in bytes; longer ones are cut. Defaults to 4 KiB.
     pub error: usize,
     /// Of a progress message, in bytes. Defaults to 1 KiB.
@@ -27,6 +29,7 @@ impl Default for Limits {
         Self {
             payload: 1024 * 1024,
             result: 1024 * 1024,
+            checkpoint: 1024 * 1024,
             error: 4096,
             progress: 1024,
             headers: 32,

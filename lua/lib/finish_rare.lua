@@ -43,6 +43,10 @@ end
 
 local function end_run(id, rec, outcome, packed)
   if outcome == 'completed' then
+    if rec.sp and rec.sp.c == 'budget_exceeded' then
+      -- It was told at the charge that was refused: what it made of that is no result.
+      return end_stopped(id, rec, { message = 'the run went on after a charge was refused' })
+    end
     return end_completed(id, rec, packed)
   end
   local data = read_data(packed)

@@ -21,6 +21,7 @@ mod fairness;
 mod footprint;
 mod harness;
 mod hot_path;
+mod life;
 mod lua_abort;
 mod lua_claim;
 mod lua_docs;

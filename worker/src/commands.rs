@@ -16,6 +16,7 @@ use crate::executor::{failed, judged_outcome, stopped};
 use crate::guard::Guard;
 use crate::run::{Run, grace_over, judged, stop_ordered, thawed};
 use crate::telling::Teller;
+use crate::voice::Voice;
 
 /// A guard that is down is being started again: the task comes back soon, at no cost.
 const GUARD_DOWN_SNOOZE: Duration = Duration::from_secs(2);
@@ -45,7 +46,13 @@ struct CommandResult {
 
 impl Commands {
     /// Runs one command. None when the run was lost.
-    pub(crate) async fn run(&self, run: &Arc<Run>, body: &Body, teller: &Teller) -> Option<Outcome> {
+    pub(crate) async fn run(
+        &self,
+        run: &Arc<Run>,
+        body: &Body,
+        teller: &Teller,
+        voice: &dyn Voice,
+    ) -> Option<Outcome> {
         let payload: ExecPayload = match decode("payload", &body.payload) {
             Ok(payload) => payload,
             Err(error) => return Some(failed(FailureKind::Rejected, error.to_string(), Then::Fail)),
@@ -55,7 +62,7 @@ impl Commands {
             Err(error) => return not_started(run, body, &error),
         };
         run.set_control(&command.control());
-        self.until_over(run, body, command).await
+        self.until_over(run, body, command, voice).await
     }
 
     /// Starts it once the run may go on: a lease that runs out meanwhile is waited for, not a failure. A start that
@@ -82,7 +89,13 @@ impl Commands {
         }
     }
 
-    async fn until_over(&self, run: &Arc<Run>, body: &Body, mut command: RunningCommand) -> Option<Outcome> {
+    async fn until_over(
+        &self,
+        run: &Arc<Run>,
+        body: &Body,
+        mut command: RunningCommand,
+        voice: &dyn Voice,
+    ) -> Option<Outcome> {
         let control = command.control();
         let (mut stops, mut graces, mut verdicts) = (run.orders(), run.orders(), run.orders());
         let mut signalled: Option<StopCause> = None;
@@ -93,7 +106,7 @@ impl Commands {
                 biased;
                 // cancel-safe: `exited` may be called again; the others only watch orders.
                 verdict = judged(&mut verdicts) => {
-                    kill_until_gone(&command, &run.key.id).await;
+                    kill_until_gone(&command, run, voice).await;
                     return judged_outcome(verdict, body);
                 }
                 _ = command.exited() => break,
@@ -105,7 +118,7 @@ impl Commands {
                     killed = true;
                     // A stop without grace may be seen here first.
                     signalled = signalled.or_else(|| run.orders().borrow().stop.map(|stop| stop.cause));
-                    kill_until_gone(&command, &run.key.id).await;
+                    kill_until_gone(&command, run, voice).await;
                 }
             }
         }
@@ -114,7 +127,7 @@ impl Commands {
             biased;
             // cancel-safe: as above.
             verdict = judged(&mut verdicts) => {
-                kill_until_gone(&command, &run.key.id).await;
+                kill_until_gone(&command, run, voice).await;
                 return judged_outcome(verdict, body);
             }
             exit = command.wait() => exit,
@@ -125,8 +138,7 @@ impl Commands {
     }
 
     fn launch(&self, run: &Arc<Run>, payload: ExecPayload, body: &Body, teller: &Teller) -> Launch {
-        let output = Arc::clone(&run.telling.output);
-        let teller = teller.clone();
+        let (own, teller) = (Arc::clone(run), teller.clone());
         let spec = CommandSpec {
             argv: payload.argv,
             env: payload.env,
@@ -141,7 +153,8 @@ impl Commands {
             lease_until: run.lease_until(),
             given_up: run.stopped.clone(),
             sink: Arc::new(move |stream, bytes| {
-                output.push(stream, bytes);
+                own.telling.output.push(stream, bytes);
+                own.bounds.note_life();
                 teller.news();
             }),
         }
@@ -162,13 +175,19 @@ fn environment(run: &Run, body: &Body) -> BTreeMap<String, String> {
 }
 
 /// KILL, again every 5 s, until nothing of the run is alive.
-async fn kill_until_gone(command: &RunningCommand, task: &leasehold_common::name::TaskId) {
+async fn kill_until_gone(command: &RunningCommand, run: &Run, voice: &dyn Voice) {
+    let task = &run.key.id;
     loop {
         let alive = command.kill().await;
         if alive.is_empty() {
             return;
         }
         tracing::error!(%task, ?alive, "killed, and still alive: the system does not end these processes");
+        // So that nobody takes the run for ended: no other run may start, its lane stays closed.
+        let pids = alive.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        if let Err(error) = voice.unkillable(&run.key, &pids).await {
+            tracing::warn!(%task, %error, "Redis was not told of it");
+        }
     }
 }
 

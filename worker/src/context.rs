@@ -2,14 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_common::body::Body;
+use leasehold_common::bounds::MOST_BUDGET;
 use leasehold_common::limits::{Limits, check_size};
-use leasehold_common::name::{Owner, QueueName, TaskId, WorkerName};
+use leasehold_common::name::{BudgetName, Lane, Owner, PhaseName, QueueName, TaskId, WorkerName};
+use leasehold_common::record::StopCause;
+use leasehold_common::task::{decode, encode};
+use leasehold_common::time::{MAX_DURATION, display_duration};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
+use crate::executor::Executor;
+use crate::guard::BootInstant;
+use crate::heartbeat::Nudge;
 use crate::run::Run;
 use crate::telling::Teller;
+use crate::voice::{RunError, Voice, taken, until_answered};
 
 /// A handler's view of its run. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -23,12 +34,23 @@ struct Inner {
     body: Body,
     worker: WorkerName,
     teller: Teller,
+    voice: Arc<dyn Voice>,
+    nudge: Nudge,
     limits: Limits,
 }
 
 impl Context {
-    pub(crate) fn new(run: Arc<Run>, body: Body, worker: WorkerName, teller: Teller, limits: Limits) -> Self {
-        Self { inner: Arc::new(Inner { run, body, worker, teller, limits }) }
+    pub(crate) fn new(run: Arc<Run>, body: Body, with: &Executor) -> Self {
+        let inner = Inner {
+            run,
+            body,
+            worker: with.worker.clone(),
+            teller: with.teller.clone(),
+            voice: Arc::clone(&with.voice),
+            nudge: with.nudge.clone(),
+            limits: with.limits,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The task's id.
@@ -68,6 +90,12 @@ impl Context {
         self.inner.body.owner.as_ref()
     }
 
+    /// What the task takes its turn in.
+    #[must_use]
+    pub fn lane(&self) -> Option<&Lane> {
+        self.inner.body.lane.as_ref()
+    }
+
     /// What the producer passed through.
     #[must_use]
     pub fn headers(&self) -> &BTreeMap<String, String> {
@@ -99,6 +127,7 @@ impl Context {
         }
         check_size("progress message", message.len(), self.inner.limits.progress)?;
         self.inner.run.telling.set_progress(Some(share), message);
+        self.inner.run.bounds.note_life();
         self.inner.teller.news();
         Ok(())
     }
@@ -107,6 +136,91 @@ impl Context {
     /// the middle, and the log says how much.
     pub fn log(&self, line: &str) {
         self.inner.run.telling.log(&format!("{line}\n"));
+        self.inner.run.bounds.note_life();
         self.inner.teller.news();
+    }
+
+    /// Enters a phase, which ends the one before: a name `[A-Za-z0-9._-]{1,64}`, and how long it may last, 1 ms to ten years
+    /// (none = as long as the run). Entered again, a phase begins anew. The task's record says which phase it is in and
+    /// since when; one that lasts too long ends the run, and the failure names it.
+    ///
+    /// # Errors
+    /// [`RunError::Lost`]; [`RunError::Protocol`] for a name or a timeout out of range. An outage of Redis is waited out.
+    pub async fn phase(
+        &self,
+        name: impl AsRef<str>,
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<(), RunError> {
+        let (name, timeout) = (PhaseName::new(name.as_ref())?, timeout.into());
+        check_phase_timeout(timeout)?;
+        let run = &self.inner.run;
+        let mut number = run.said.phases.lock().await;
+        *number += 1;
+        let call = || self.inner.voice.enter_phase(&run.key, *number, &name, timeout);
+        let answer = until_answered(run, call).await?;
+        taken(answer)?;
+        run.bounds.enter_phase(timeout);
+        Ok(())
+    }
+
+    /// Charges a budget of the task, and returns what is left of it. Charges of all attempts count.
+    ///
+    /// # Errors
+    /// [`RunError::BudgetExceeded`] for a charge above the rest: it is refused whole, the run is asked to stop, and whatever
+    /// it returns then, the task ends as failed. [`RunError::NoSuchBudget`]; [`RunError::Lost`]. An outage of Redis is
+    /// waited out.
+    pub async fn spend(&self, budget: impl AsRef<str>, amount: u64) -> Result<u64, RunError> {
+        let budget = BudgetName::new(budget.as_ref())?;
+        if amount > MOST_BUDGET {
+            let reason = format!("{amount} is over {MOST_BUDGET}");
+            return Err(leasehold_common::Error::invalid("amount", reason).into());
+        }
+        let run = &self.inner.run;
+        run.bounds.note_life();
+        let charged = run.said.spending.charge(run, &*self.inner.voice, budget, amount).await;
+        if let Err(RunError::BudgetExceeded { .. }) = charged {
+            let grace = self.inner.body.policy.stop_grace;
+            run.stop(StopCause::BudgetExceeded, BootInstant::now().plus(grace));
+            self.inner.nudge.beat();
+        }
+        charged
+    }
+
+    /// Keeps what the next attempt may go on from, in the place of what there was: at most 1 MiB of MessagePack.
+    ///
+    /// # Errors
+    /// [`RunError::Lost`]; [`RunError::Protocol`] for a value that is too large. An outage of Redis is waited out.
+    pub async fn set_checkpoint<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), RunError> {
+        let bytes = encode("checkpoint", value)?;
+        check_size("checkpoint", bytes.len(), self.inner.limits.checkpoint)?;
+        let run = &self.inner.run;
+        let mut number = run.said.checkpoints.lock().await;
+        *number += 1;
+        let answer =
+            until_answered(run, || self.inner.voice.set_checkpoint(&run.key, *number, &bytes)).await?;
+        run.bounds.note_life();
+        taken(answer)
+    }
+
+    /// What an earlier run of the task, or this one, kept last.
+    ///
+    /// # Errors
+    /// [`RunError::Protocol`] for one that is no `T`. An outage of Redis is waited out.
+    pub async fn checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>, RunError> {
+        let run = &self.inner.run;
+        let bytes = until_answered(run, || self.inner.voice.checkpoint(&run.key)).await?;
+        Ok(bytes.map(|bytes| decode("checkpoint", &bytes)).transpose()?)
+    }
+}
+
+fn check_phase_timeout(timeout: Option<Duration>) -> leasehold_common::Result<()> {
+    let least = Duration::from_millis(1);
+    match timeout {
+        Some(t) if !(least..=MAX_DURATION).contains(&t) => {
+            let most = display_duration(MAX_DURATION);
+            let reason = format!("{} is not 1ms to {most}", display_duration(t));
+            Err(leasehold_common::Error::invalid("phase timeout", reason))
+        }
+        _ => Ok(()),
     }
 }

@@ -23,6 +23,7 @@ use crate::runs::Runs;
 use crate::slots::Slots;
 use crate::telling::Teller;
 use crate::troubled::Troubled;
+use crate::voice::RedisVoice;
 use crate::worker::Worker;
 
 /// Everything that the loops of a worker share.
@@ -133,6 +134,7 @@ impl Crew {
             commands,
             limits: config.limits,
             teller: self.teller.clone(),
+            voice: Arc::new(RedisVoice { store: self.store.clone(), incarnation: self.incarnation.clone() }),
             nudge: self.nudge.clone(),
         });
         let total = Arc::new(Slots::new(config.total()));

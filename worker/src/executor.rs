@@ -22,6 +22,7 @@ use crate::handler::{Handled, Handlers};
 use crate::heartbeat::Nudge;
 use crate::run::{Run, Verdict, gated, grace_over, judged};
 use crate::telling::{Teller, tell};
+use crate::voice::Voice;
 
 /// Between two tries to tell the last output of a run.
 const TELL_PAUSE: Duration = Duration::from_millis(200);
@@ -36,6 +37,7 @@ pub(crate) struct Executor {
     pub(crate) commands: Option<Commands>,
     pub(crate) limits: Limits,
     pub(crate) teller: Teller,
+    pub(crate) voice: Arc<dyn Voice>,
     pub(crate) nudge: Nudge,
 }
 
@@ -55,38 +57,29 @@ impl Executor {
     }
 
     async fn run_body(&self, run: &Arc<Run>, body: Body) -> Option<Outcome> {
-        let timeout = self.watch_run_timeout(run, &body);
+        run.bounds.begin(&body, run.claimed.deadline_in);
+        let timeout = self.watch_bounds(run, &body);
         let running = async {
             match body.kind {
                 TaskKind::Exec => match &self.commands {
-                    Some(commands) => commands.run(run, &body, &self.teller).await,
+                    Some(commands) => commands.run(run, &body, &self.teller, &*self.voice).await,
                     None => Some(Outcome::Unknown { name: "exec (no worker here allows commands)".into() }),
                 },
                 TaskKind::Handler => self.run_handler(run, &body).await,
             }
         };
         tokio::select! {
-            // cancel-safe: the timeout never ends; the run is dropped by nobody.
+            // cancel-safe: the watch never ends; the run is dropped by nobody.
             outcome = running => outcome,
             () = timeout => None,
         }
     }
 
-    /// Orders the stop when the run's time is over, and has Redis record it. Never ends.
-    async fn watch_run_timeout(&self, run: &Arc<Run>, body: &Body) {
-        if let Some(timeout) = body.policy.run_timeout {
-            // By the boot clock: a machine that slept has used up the time as well.
-            let ends = BootInstant::now().plus(timeout);
-            loop {
-                let left = ends.since(BootInstant::now());
-                if left.is_zero() {
-                    break;
-                }
-                tokio::time::sleep(left.min(Duration::from_secs(60))).await;
-            }
-            run.stop(StopCause::RunTimeout, BootInstant::now().plus(body.policy.stop_grace));
-            self.nudge.beat();
-        }
+    /// Orders the stop when the first bound of the run has passed, and has Redis record it. Never ends.
+    async fn watch_bounds(&self, run: &Arc<Run>, body: &Body) {
+        let cause = run.bounds.passed().await;
+        run.stop(cause, BootInstant::now().plus(body.policy.stop_grace));
+        self.nudge.beat();
         std::future::pending::<()>().await;
     }
 
@@ -94,13 +87,7 @@ impl Executor {
         let Some(handler) = self.handlers.of(&body.name) else {
             return Some(Outcome::Unknown { name: body.name.to_string() });
         };
-        let context = Context::new(
-            Arc::clone(run),
-            body.clone(),
-            self.worker.clone(),
-            self.teller.clone(),
-            self.limits,
-        );
+        let context = Context::new(Arc::clone(run), body.clone(), self);
         let calling = async { handler.call(context, &body.payload).await };
         let handled = gated(run.orders(), AssertUnwindSafe(calling).catch_unwind());
         let (mut orders, mut verdicts) = (run.orders(), run.orders());

@@ -5,7 +5,8 @@
 //! - [`exec`]: commands, their start, output and end
 //! - [`guard`]: the process that ends or stops commands when their worker cannot
 //!
-//! Inside: `queue_loop` claims and finishes, `executor` sees one run through, `heartbeat` renews leases from a
+//! Inside: `bounds` says when a run has had its time, `voice` and `spending` carry what it says and is answered,
+//! `queue_loop` claims and finishes, `executor` sees one run through, `heartbeat` renews leases from a
 //! thread of its own and freezes what nobody can answer for, `run` is what these share of one run.
 //!
 //! This crate never enqueues, never sweeps, and names no key and no script.
@@ -14,6 +15,7 @@ pub mod exec;
 pub mod guard;
 
 mod bell;
+mod bounds;
 mod commands;
 mod config;
 mod context;
@@ -28,18 +30,24 @@ mod registry;
 mod run;
 mod runs;
 mod slots;
+mod spending;
 mod telling;
 mod troubled;
+mod voice;
 mod worker;
 
 pub use config::{Config, MOST_SLOTS};
 pub use context::Context;
 pub use error::{Error, TaskError};
 pub use exec::ExecPolicy;
+pub use leasehold_common::bounds::{Bounds, Deadline};
 pub use leasehold_common::limits::Limits;
-pub use leasehold_common::name::{Incarnation, Namespace, Owner, QueueName, TaskId, TaskName, WorkerName};
+pub use leasehold_common::name::{
+    BudgetName, Incarnation, Lane, Namespace, Owner, QueueName, TaskId, TaskName, WorkerName,
+};
 pub use leasehold_common::policy::{Backoff, OnLeaseExpired, Policy, Priority};
 pub use leasehold_common::store::QueueSettings;
 pub use leasehold_common::task::{Spec, Task};
 pub use leasehold_common::transport::ConnectOptions;
+pub use voice::RunError;
 pub use worker::Worker;

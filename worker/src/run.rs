@@ -10,8 +10,10 @@ use leasehold_common::store::ClaimedTask;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::bounds::Bounds;
 use crate::exec::RunControl;
 use crate::guard::BootInstant;
+use crate::spending::Spending;
 use crate::telling::Telling;
 
 /// Which run: answers are matched by run, never by task id.
@@ -64,12 +66,22 @@ struct Held {
     overstay_told: bool,
 }
 
+/// Numbers of what the run says and is answered, one at a time of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) phases: tokio::sync::Mutex<u64>,
+    pub(crate) checkpoints: tokio::sync::Mutex<u64>,
+    pub(crate) spending: Spending,
+}
+
 /// One run in hand.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) key: RunKey,
     pub(crate) claimed: ClaimedTask,
     pub(crate) telling: Telling,
+    pub(crate) bounds: Bounds,
+    pub(crate) said: Said,
     /// Cancelled by a stop, for handlers.
     pub(crate) stopped: CancellationToken,
     held: Mutex<Held>,
@@ -92,6 +104,8 @@ impl Run {
             key,
             claimed,
             telling: Telling::default(),
+            bounds: Bounds::default(),
+            said: Said::default(),
             stopped: CancellationToken::new(),
             held: Mutex::new(held),
             orders: watch::Sender::new(Orders::default()),
@@ -108,6 +122,11 @@ impl Run {
     /// The orders, now and as they change.
     pub(crate) fn orders(&self) -> watch::Receiver<Orders> {
         self.orders.subscribe()
+    }
+
+    /// Has it been judged lost, or given up?
+    pub(crate) fn is_judged(&self) -> bool {
+        self.orders.borrow().verdict.is_some()
     }
 
     /// Is it ordered to stop?
@@ -337,6 +356,7 @@ mod tests {
             token: 1,
             begun_ms: 1,
             stop: None,
+            deadline_in: None,
             body: Vec::new(),
         };
         Run::new(&QueueName::new("q").unwrap(), claimed, BootInstant::now().plus(lease))

@@ -53,6 +53,8 @@ pub struct ClaimedTask {
     pub begun_ms: u64,
     /// A stop that came before the answer did (repeats only): cause and hard end in ms.
     pub stop: Option<(StopCause, u64)>,
+    /// Until the task ends wherever it is, if it has a deadline.
+    pub deadline_in: Option<Duration>,
     /// Its body, see [`crate::body::Body::decode`].
     pub body: Vec<u8>,
 }
@@ -119,7 +121,7 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
     while reply.has_more() {
         // One that cannot be read must not keep the others from being started.
         let (id, record, apart) = (reply.shown()?, reply.bytes()?, reply.list_if_next()?);
-        match claimed_task(&id, &record, apart) {
+        match claimed_task(&id, &record, apart, now_ms) {
             Ok(task) => tasks.push(task),
             Err(error) => unreadable.push(error.to_string()),
         }
@@ -128,7 +130,7 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
 }
 
 /// A task as the script answers it: id, record, and a list of its body if that lies outside the record.
-fn claimed_task(id: &str, record: &[u8], apart: Option<Reply>) -> Result<ClaimedTask> {
+fn claimed_task(id: &str, record: &[u8], apart: Option<Reply>, now_ms: u64) -> Result<ClaimedTask> {
     let record = TaskRecord::decode(&id.parse()?, record)?;
     let lacks = |what: &str| Error::Protocol(format!("claim answered task {} without {what}", record.id));
     let body = match apart {
@@ -143,6 +145,7 @@ fn claimed_task(id: &str, record: &[u8], apart: Option<Reply>) -> Result<Claimed
         token: record.token.ok_or_else(|| lacks("a token"))?,
         begun_ms: record.started_ms.ok_or_else(|| lacks("its begin"))?,
         stop: record.stop.as_ref().map(|stop| (stop.cause, stop.hard_end_ms)),
+        deadline_in: record.deadline_ms.map(|at| Duration::from_millis(at.saturating_sub(now_ms))),
         body,
         id: record.id,
     })
