@@ -79,7 +79,7 @@ pub(crate) enum Command {
     // A variant without words of its own shows in full what its arguments say.
     Dev(dev::DevArgs),
     Demo(demo::DemoArgs),
-    Enqueue(enqueue::EnqueueArgs),
+    Enqueue(Box<enqueue::EnqueueArgs>),
     Exec(Box<exec::ExecArgs>),
     Worker(worker::WorkerArgs),
     Reaper(reaper::ReaperArgs),

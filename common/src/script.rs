@@ -107,14 +107,18 @@ script!(CLEANUP, "cleanup",
 script!(LANE, "lane",
     args: &["format", "lane", "limit"], item: &[],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
+script!(REPAIR, "repair",
+    args: &["format", "by"], item: &["id"],
+    tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
+    item_tags: &["sound", "repaired", "removed", "corrupt"]);
 script!(INSPECT, "inspect",
     args: &["format"], item: &["id"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 
 /// Every script, in the order of a task's life.
-pub static ALL: [&ScriptSpec; 13] = [
+pub static ALL: [&ScriptSpec; 14] = [
     &REGISTER, &ENQUEUE, &CLAIM, &HEARTBEAT, &FINISH, &UPDATE, &ABORT, &SWEEP, &RETRY, &DELETE, &CLEANUP,
-    &LANE, &INSPECT,
+    &LANE, &REPAIR, &INSPECT,
 ];
 
 /// The embedded text of a library.
@@ -146,6 +150,7 @@ fn lib(name: &str) -> &'static str {
         "late" => include_str!("../../lua/lib/late.lua"),
         "log" => include_str!("../../lua/lib/log.lua"),
         "told" => include_str!("../../lua/lib/told.lua"),
+        "mend" => include_str!("../../lua/lib/mend.lua"),
         "place" => include_str!("../../lua/lib/place.lua"),
         "promote" => include_str!("../../lua/lib/promote.lua"),
         "stop" => include_str!("../../lua/lib/stop.lua"),

@@ -4,7 +4,7 @@
 -- row for each lane: its limit and its text. Lanes are reached by pcall: one in the place of which something foreign
 -- lies is left alone, and no call stumbles over it.
 
-local limit_of, admit, place_ready, leave_lane, forget_end, forget_lane, lane_key
+local limit_of, admit, join, place_ready, leave_lane, forget_end, forget_lane, lane_key
 
 do
 local LANE_PAGE, LANE_ENDS = 16, 25
@@ -74,7 +74,7 @@ end
 
 -- Takes a place at the end of the lane, unless it has one. True if it has to wait there: who was let go once is not
 -- held back again, also when the limit has fallen since.
-local function join(id, rec)
+function join(id, rec)
   local hash = hash_of(rec.ln)
   local key = lane_key(hash)
   if pcall_redis('ZSCORE', key, id) then

@@ -16,6 +16,7 @@ mod cli_usage;
 mod crash;
 mod demo;
 mod doctor_load;
+mod doctor_repair;
 mod doctor_seeds;
 mod fairness;
 mod footprint;

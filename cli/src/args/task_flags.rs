@@ -78,7 +78,7 @@ pub(crate) struct TaskChoice {
 
 impl TaskFlags {
     /// Bounds that no flag names come from `settings`, and from `usual`.
-    pub(crate) fn choose(&self, settings: &TaskSettings, usual: Bounds) -> TaskChoice {
+    pub(crate) fn choose(&self, settings: &TaskSettings, usual: &Bounds) -> TaskChoice {
         let when = match (self.delay, self.at) {
             (Some(delay), _) => When::After(delay),
             (None, Some(at)) => When::At(at),

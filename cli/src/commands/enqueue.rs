@@ -41,7 +41,7 @@ pub(crate) struct EnqueueArgs {
 /// Runs it.
 pub(crate) async fn run(context: &Context, args: &EnqueueArgs) -> Result<Exit> {
     let payload = payload(args, context.settings.limits.payload.value)?;
-    let choice = args.flags.choose(&context.settings.enqueue, Bounds::default());
+    let choice = args.flags.choose(&context.settings.enqueue, &Bounds::default());
     let task = RawTask {
         queue: args.queue.queue.clone(),
         name: args.name.clone(),

@@ -100,6 +100,7 @@ impl Chart {
             queue: queue.clone(),
             queued: count(facts.queued()),
             scheduled: count(facts.number("scheduled")),
+            waiting: count(facts.number("waiting")),
             running: count(facts.number("running")),
             ended: count(facts.ended()),
             gone: count(facts.total("gone")),

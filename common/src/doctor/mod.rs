@@ -8,6 +8,7 @@
 //! - `judge`, `counts`, `server`: what a look means (pure)
 //! - `key`: which key is which (pure)
 //! - `pages`: the reads; `rows`: candidates from keys and indexes
+//! - `repair`: what of it can be mended, task by task
 //! - `chart`, `exam`, `again`: one examination: per queue, as a whole, and its second look
 
 mod again;
@@ -17,6 +18,7 @@ mod exam;
 mod judge;
 mod key;
 mod pages;
+mod repair;
 pub mod report;
 mod rows;
 mod server;
@@ -24,6 +26,7 @@ mod tally;
 
 use std::time::Duration;
 
+pub use repair::{Repair, repair};
 pub use report::{Finding, QueueReport, Report, Severity};
 
 use exam::Exam;

@@ -66,6 +66,8 @@ pub struct QueueReport {
     pub queued: u64,
     /// Tasks waiting for their time.
     pub scheduled: u64,
+    /// Tasks waiting for their turn in a lane.
+    pub waiting: u64,
     /// Tasks that a run owns (running and aborting).
     pub running: u64,
     /// Tasks that have ended and are kept.
@@ -112,8 +114,8 @@ impl fmt::Display for Report {
         for q in &self.queues {
             write!(
                 f,
-                "{}: {} queued, {} scheduled, {} running, ",
-                q.queue, q.queued, q.scheduled, q.running
+                "{}: {} queued, {} scheduled, {} waiting, {} running, ",
+                q.queue, q.queued, q.scheduled, q.waiting, q.running
             )?;
             writeln!(f, "{} ended and kept, {} gone; {} examined", q.ended, q.gone, q.examined)?;
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold_producer::{Enqueue, Payload, Policy, RawOutput, RawTask, Spec, TaskName};
+use leasehold_tests::let_time_pass_async;
 use leasehold_worker::{Context, Task, TaskError, Worker};
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,7 @@ pub(super) fn spend(budget: &str, amount: u64) -> Step {
 async fn obey(context: &Context, ms: u64) -> Result<(), TaskError> {
     tokio::select! {
         () = context.stopped().cancelled() => Err(TaskError::retry("told to stop")),
-        () = tokio::time::sleep(Duration::from_millis(ms)) => Ok(()),
+        () = let_time_pass_async("the task works", Duration::from_millis(ms)) => Ok(()),
     }
 }
 
