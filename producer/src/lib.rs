@@ -54,6 +54,7 @@ mod log;
 mod look;
 mod producer;
 mod raw;
+mod recording;
 mod repeat;
 mod status;
 mod wait;
@@ -63,6 +64,7 @@ pub use error::{Error, Result};
 pub use handle::{Output, RawOutput, TaskHandle};
 pub use producer::{DEFAULT_DEADLINE, Producer, ProducerBuilder};
 pub use raw::{Payload, RawTask};
+pub use recording::Recording;
 pub use status::QueueStatus;
 pub use wait::Ended;
 
@@ -85,4 +87,4 @@ pub use leasehold_common::store::{
     MOST_AT_A_TIME, OutputStream, Page, QueueSettings, RetryAnswer, RetryMode, Store, When, WorkerInfo,
 };
 pub use leasehold_common::task::{DEFAULT_QUEUE, Spec, Task};
-pub use leasehold_common::transport::ConnectOptions;
+pub use leasehold_common::transport::{Accepted, ConnectOptions};

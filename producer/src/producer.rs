@@ -51,6 +51,23 @@ impl Producer {
         ProducerBuilder::new(Reach::Store(store))
     }
 
+    /// A producer over a store that nobody has to check.
+    pub(crate) fn unchecked(store: Store) -> Self {
+        Self::with(store, DEFAULT_DEADLINE, Limits::default(), Vec::new())
+    }
+
+    fn with(store: Store, deadline: Duration, limits: Limits, warnings: Vec<String>) -> Self {
+        let inner = Inner {
+            deadline,
+            limits,
+            warnings,
+            batcher: Batcher::new(store.clone()),
+            waiters: Waiters::new(store.clone()),
+            store,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
     /// What was found at connecting that may lose work, such as a Redis without append-only file.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
@@ -185,15 +202,7 @@ impl ProducerBuilder {
         for warning in &warnings {
             tracing::warn!(redis = store.address(), "{warning}");
         }
-        let inner = Inner {
-            deadline: self.deadline,
-            limits: self.limits,
-            warnings,
-            batcher: Batcher::new(store.clone()),
-            waiters: Waiters::new(store.clone()),
-            store,
-        };
-        Ok(Producer { inner: Arc::new(inner) })
+        Ok(Producer::with(store, self.deadline, self.limits, warnings))
     }
 }
 

@@ -39,6 +39,7 @@ mod producer_enqueue;
 mod producer_faults;
 mod producer_kit;
 mod producer_look;
+mod producer_recording;
 mod producer_wait;
 mod reaper_kit;
 mod reaper_outages;

@@ -40,7 +40,7 @@ pub async fn repair(store: &Store, report: &Report) -> Result<Vec<Repair>> {
         for (id, repaired) in ids.iter().zip(store.repair(queue, &ids, BY).await?) {
             let done = match repaired {
                 Repaired::Sound => continue,
-                Repaired::Repaired(what) | Repaired::Removed(what) => Some(what),
+                Repaired::Mended(what) | Repaired::Removed(what) => Some(what),
                 Repaired::Corrupt => None,
             };
             repairs.push(Repair { queue: queue.clone(), id: id.clone(), done });

@@ -16,7 +16,7 @@ use crate::state::TaskState;
 pub use failure::{Failure, FailureDetail, FailureKind};
 pub use stop::{Stop, StopCause};
 pub use story::{BudgetUse, PhaseNow, PhasePast, Reconciled};
-pub(crate) use wire::{fixed, spec};
+pub(crate) use wire::{body_of_fixed, fixed, spec};
 
 /// The state of one task at one moment.
 #[derive(Debug, Clone, PartialEq)]

@@ -249,6 +249,12 @@ fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
     })
 }
 
+/// The body in what `enqueue` takes.
+pub(crate) fn body_of_fixed(fixed: &[u8]) -> Option<Body> {
+    let (_, body) = split_fixed(fixed.get(2..)?)?;
+    Body::decode(body).ok()
+}
+
 fn split_fixed(fixed: &[u8]) -> Option<(Policy, &[u8])> {
     let mut r = Reader(fixed);
     r.bytes(DIGEST_BYTES)?;

@@ -15,7 +15,7 @@ pub enum Repaired {
     /// All was right: nothing was changed.
     Sound,
     /// This was done; the task's record and the event stream tell of it.
-    Repaired(String),
+    Mended(String),
     /// It had no record: what was left of it was removed.
     Removed(String),
     /// The record cannot be read: nothing was changed.
@@ -41,7 +41,7 @@ impl Store {
                 let (tag, what) = (reply.text()?, reply.shown()?);
                 answers.push(match tag.as_str() {
                     "sound" => Repaired::Sound,
-                    "repaired" => Repaired::Repaired(what),
+                    "repaired" => Repaired::Mended(what),
                     "removed" => Repaired::Removed(what),
                     "corrupt" => Repaired::Corrupt,
                     _ => return Err(reply.unknown_tag(&tag)),

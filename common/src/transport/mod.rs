@@ -1,9 +1,10 @@
-//! How calls travel to Redis: one trait, the real transport, and one that injects faults for tests.
+//! How calls travel to Redis: one trait, the real transport, and two for tests: one injects faults, one keeps tasks.
 
 mod bell;
 mod faulty;
 mod listener;
 mod real;
+mod recording;
 
 use std::fmt;
 use std::time::Duration;
@@ -15,6 +16,7 @@ pub use bell::Doorbell;
 pub use faulty::{Fault, FaultyTransport};
 pub use listener::{Listener, Push};
 pub use real::RedisTransport;
+pub use recording::{Accepted, RecordingTransport};
 
 use crate::error::Result;
 use crate::keys::QueueKeys;

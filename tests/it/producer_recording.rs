@@ -1,0 +1,66 @@
+//! `Producer::recording()`: a service is tested without a Redis.
+
+use std::time::Duration;
+
+use leasehold_producer::{Error, ExecPayload, Producer, QueueName, Task, When};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Greet {
+    name: String,
+}
+
+impl Task for Greet {
+    const NAME: &'static str = "greet";
+    type Output = String;
+}
+
+fn greet(name: &str) -> Greet {
+    Greet { name: name.to_owned() }
+}
+
+#[tokio::test]
+async fn a_recording_producer_keeps_what_it_accepts_with_all_that_was_asked() {
+    let (producer, recording) = Producer::recording();
+    let first = producer.enqueue(greet("ada")).queue("mail").lane("ada").budget("calls", 3).await.unwrap();
+    producer.enqueue(greet("bob")).delay(Duration::from_secs(60)).await.unwrap();
+    let queue = QueueName::new("shell").unwrap();
+    producer.exec(queue, ExecPayload { argv: vec!["true".into()], ..ExecPayload::default() }).await.unwrap();
+    assert_eq!(recording.of::<Greet>().unwrap(), [greet("ada"), greet("bob")]);
+    let tasks = recording.tasks();
+    assert_eq!((tasks.len(), tasks[0].queue.as_str(), &tasks[0].id), (3, "mail", first.id()));
+    assert_eq!(tasks[0].body.bounds.budgets.values().copied().collect::<Vec<_>>(), [3]);
+    assert_eq!(tasks[1].when, When::After(Duration::from_secs(60)));
+    assert_eq!(tasks[2].body.name.as_str(), "exec");
+    recording.clear();
+    assert!(recording.tasks().is_empty());
+}
+
+#[tokio::test]
+async fn r97_a_recording_producer_refuses_what_the_real_one_refuses() {
+    let (producer, recording) = Producer::recording();
+    let refused = producer.enqueue(greet("ada")).lane("").await.unwrap_err();
+    assert!(matches!(&refused, Error::Invalid { field: "lane", .. }), "{refused}");
+    let refused = producer.enqueue(greet("ada")).max_attempts(0).await.unwrap_err();
+    assert!(refused.to_string().contains("max_attempts"), "{refused}");
+    assert!(recording.tasks().is_empty());
+}
+
+#[tokio::test]
+async fn case_42_a_recording_producer_knows_an_id_again() {
+    let (producer, recording) = Producer::recording();
+    for _ in 0..2 {
+        producer.enqueue(greet("ada")).id("once").await.unwrap();
+    }
+    let conflict = producer.enqueue(greet("bob")).id("once").await.unwrap_err();
+    assert!(matches!(conflict, Error::Conflict { .. }), "{conflict}");
+    assert_eq!(recording.of::<Greet>().unwrap(), [greet("ada")]);
+}
+
+#[tokio::test]
+async fn a_recording_producer_says_what_it_cannot_do() {
+    let (producer, _) = Producer::recording();
+    let handle = producer.enqueue(greet("ada")).await.unwrap();
+    let refused = handle.abort("").await.unwrap_err();
+    assert!(refused.to_string().contains("a recording producer has no Redis"), "{refused}");
+}
