@@ -6,14 +6,14 @@
 --   request: an id kept across retries; grace: ms, or '' for the task's own; by, reason: text
 --   mode: '' or abandon: a run whose worker says that the system does not end its processes is given up, on record
 -- DERIVED: Q:task:<id> Q:ready:<level> Q:scheduled Q:waiting Q:deadlines Q:lanes Q:lane:<hash> Q:owner:<hash> Q:running
---   Q:lease:<id> Q:done:<state> Q:gone Q:pulse Q:waited Q:waiter:<id> Q:errors:<id> Q:phases:<id> Q:totals Q:events
+--   Q:lease:<id> Q:done:<state> Q:gone Q:pulse Q:waited Q:waiter:<id> Q:errors:<id> Q:phases:<id> Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, then per item: tag, state, hard_end_ms, kill_at_ms}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ended requested already not_found corrupt
 -- RELIES ON: the answer being decided by the same record that the write changes
 -- REPEATABLE: yes; the same request id only answers
 
--- INCLUDE base types known ledger notes plain policy fixed codec record bounds lease ended place lane ending phase stop pulse failure outcome reclaim
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase stop pulse failure leave outcome reclaim
 
 local FIELDS, REQUEST_BYTES, BY_BYTES, REASON_BYTES = 6, 64, 256, 1024
 local format = ARGV[1]
@@ -35,7 +35,7 @@ end
 
 local refused = unopened or (junk and { 'badargs', junk })
   or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running', 'scheduled',
-    'waiting', 'deadlines', 'lanes', 'done:failed', 'done:aborted', 'gone', 'pulse', 'totals', 'events')
+    'waiting', 'deadlines', 'lanes', 'done:failed', 'done:aborted', 'gone', 'pulse', 'totals', 'events', 'wake')
 if refused then
   return refused
 end

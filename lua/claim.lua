@@ -52,6 +52,9 @@ read('HLEN', 'totals')
 read('XLEN', 'events')
 read('ZCARD', 'wake')
 local next_due = tonumber((read('ZRANGE', 'scheduled', '0', '0', 'WITHSCORES') or {})[2])
+if next_due and next_due <= now then
+  read('ZCARD', 'waiting')
+end
 local token = tonumber(read('GET', 'token') or 0) or 0
 local watched = read('GET', 'watch')
 local remembered = read('GET', 'claim:' .. inc)
@@ -78,24 +81,14 @@ if mode == 'bell' then
 end
 
 local reply = { 'ok', now, T, -1 }
-local handed, bytes, looks, removed = {}, 0, 2048, 0
+local handed, bytes, looks, removed, let_go = {}, 0, 2048, 0, false
 local chance = type(last.chance) == 'table' and last.chance or nil
 -- Where each level goes on; whether an entry was left behind there.
 local from, left_behind = {}, {}
 -- Tokens only grow, also when the clock steps back.
 token = math.max(token, now * 1000 - 1)
 
-local function hand_out(id, packed, apart)
-  local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = id, packed, apart ~= '' and { apart } or nil
-  handed[#handed + 1] = id
-  bytes = bytes + #packed + #apart
-end
-
-local function remember(closed)
-  local answer = { n = number, ids = table.concat(handed, '\n'), closed = closed or nil, chance = chance }
-  call('SET', Q .. 'claim:' .. inc, cmsgpack.pack(answer), 'PX', REMEMBERED_MS)
-end
+-- INCLUDE handed
 
 local running, begun = {}, {}
 local plain_look = int(now + math.min(T, DEFAULT_TIMEOUT_MS))
@@ -118,7 +111,7 @@ end
 
 -- What few claims need.
 local function open_long_way()
-  -- INCLUDE types notes policy fixed codec record bounds lease ended place lane ending phase promote failure outcome reclaim claim_rare levels
+  -- INCLUDE types notes policy fixed sound codec record bounds lease ended place lane_row lane ending phase promote failure leave outcome reclaim claim_rare levels
   return { take_all = take_all, repeat_last = repeat_last, promote_due = promote_due }
 end
 
@@ -183,8 +176,9 @@ if #handed > 0 then
   call('SET', Q .. 'token', int(token))
 end
 remember(false)
--- Wakes another worker only if more is claimable now, and by this release: looking in vain again helps nobody.
-ledger.wake = (left > 0 and (looks > 0 or removed > 0)) or (woken and want == 0)
+-- Wakes another worker only if more is claimable now, and by this release: looking in vain again helps nobody. What an
+-- end in this call has let go from its lane was not there when the levels were counted.
+ledger.wake = let_go or (left > 0 and (looks > 0 or removed > 0)) or (woken and want == 0)
 -- INCLUDE watch
 if mode == 'bell' and left > 0 then
   reply[4] = -2

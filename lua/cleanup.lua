@@ -9,12 +9,13 @@
 -- RELIES ON: the age being checked in the same call that deletes; strictly older than the period
 -- REPEATABLE: yes
 
--- INCLUDE base types known ledger notes plain policy fixed codec record ended place lane ending
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record ended place lane_row lane ending
 
 local format, limit = ARGV[1], whole(ARGV[2], 1)
 
 local refused = unopened or ((not limit or limit > 256) and { 'badargs', 'limit must be 1 to 256' })
-  or wrong_type('done:completed', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'totals', 'events')
+  or wrong_type('done:completed', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'lanes', 'totals',
+    'events')
 if refused then
   return refused
 end

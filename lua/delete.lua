@@ -11,7 +11,7 @@
 -- RELIES ON: a live task never being deleted
 -- REPEATABLE: yes; an id removed less than a minute ago is answered `deleted` again
 
--- INCLUDE base types known ledger notes plain policy fixed codec record ended place lane ending
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record ended place lane_row lane ending
 
 local format = ARGV[1]
 local items, ids, junk = {}, {}, (#ARGV - 1) % 2 ~= 0
@@ -22,7 +22,8 @@ for at = 2, #ARGV, 2 do
 end
 
 local refused = unopened or (junk and { 'badargs', 'items come in pairs of id and rev' })
-  or wrong_type('done:completed', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'totals', 'events')
+  or wrong_type('done:completed', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'lanes', 'totals',
+    'events')
 if refused then
   return refused
 end

@@ -26,7 +26,7 @@ local FIRST, FIELDS = 3, form == 'full' and 5 or 3
 -- What few tasks need, opened by the first that does.
 local long
 local function open_long_way()
-  -- INCLUDE notes policy codec record ended place lane types enqueue_rare
+  -- INCLUDE notes policy sound codec record ended place lane_row lane types enqueue_rare
   return { policy_is_sound = policy_is_sound, spec_fault = spec_fault, refused = types_refused, load = load,
     known_as = known_as, is_gone = is_gone, event = event, accept = accept_rare, stands = lane_stands }
 end
@@ -36,23 +36,8 @@ local function long_way()
   return long
 end
 
-local function policy_is_sound(fixed)
-  return long_way().policy_is_sound(fixed)
-end
+-- INCLUDE offered
 
-local function spec_fault(spec)
-  return spec ~= '' and long_way().spec_fault(spec) or nil
-end
-
-local junk = form ~= 'short' and form ~= 'full' and 'form' or nil
-local levels, keys = {}, {}
-for at = FIRST, #args, FIELDS do
-  local id, level = args[at], args[at + 1]
-  junk = junk or fault_of(id, level, args[at + 2], FIELDS == 5 and args[at + 3] or '', policy_is_sound)
-    or (FIELDS == 5 and spec_fault(args[at + 4] or '')) or nil
-  levels[level or ''] = true
-  keys[#keys + 1] = TASK .. id
-end
 junk = junk or ((#args - FIRST + 1) % FIELDS ~= 0 and 'items are not whole' or nil)
 local refused = unopened or (junk and { 'badargs', junk })
 local somebody_went

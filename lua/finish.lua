@@ -22,7 +22,7 @@ local FIELDS, FIRST = 4, 3
 
 -- What few ends need, opened by the first that does.
 local function open_long_way()
-  -- INCLUDE types notes ended policy fixed codec record bounds lease place lane ending phase failure outcome finish_rare
+  -- INCLUDE types notes ended policy fixed sound codec record bounds lease place lane_row lane ending phase failure leave outcome finish_rare
   return { prepare = prepare, finish = finish, refused = types_refused }
 end
 

@@ -20,7 +20,7 @@ local FIRST, FIELDS = 3, 2
 
 -- What few beats need.
 local function open_long_way()
-  -- INCLUDE types ledger notes policy fixed codec record bounds lease stop pulse beat_rare
+  -- INCLUDE types ledger notes policy fixed sound codec record bounds lease stop pulse beat_rare
   return { beat = beat, commit = commit, refused = wrong_type('gone', 'pulse', 'totals', 'events') }
 end
 

@@ -12,7 +12,7 @@
 -- RELIES ON: at most 100 ids a call
 -- REPEATABLE: yes
 
--- INCLUDE base types known ledger notes plain policy fixed codec record
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record
 
 local format = ARGV[1]
 local refused = unopened or (#ARGV > 101 and { 'badargs', 'at most 100 ids' })

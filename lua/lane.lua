@@ -9,7 +9,7 @@
 -- RELIES ON: who was let go staying so: a lower limit holds for those that come
 -- REPEATABLE: yes
 
--- INCLUDE base types known ledger notes plain policy fixed codec record place lane
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record place lane_row lane
 
 local MOST_AT_A_TIME, LANE_BYTES = 256, 256
 local format, text, limit = ARGV[1], ARGV[2], whole(ARGV[3], 1)

@@ -13,7 +13,7 @@
 -- RELIES ON: the first write being one that a full Redis denies, as for enqueue
 -- REPEATABLE: yes; the rev that was retried last is answered `retried` again
 
--- INCLUDE base types known ledger notes plain policy fixed codec record ended place lane
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record ended place lane_row lane
 
 local format = ARGV[1]
 local MODES = { keep = true, fresh = true, resume = true }

@@ -15,7 +15,7 @@
 -- RELIES ON: the watch clock of lib/pulse.lua; doubt or an error is never evidence
 -- REPEATABLE: yes; each look decides by the record as it stands
 
--- INCLUDE base types known ledger notes plain policy fixed codec record bounds lease ended place lane ending phase promote stop pulse failure outcome reclaim look late events
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase promote stop pulse failure leave outcome reclaim look late events
 
 local FORGET = 4096
 local format, limit = ARGV[1], whole(ARGV[2], 1)

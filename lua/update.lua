@@ -18,7 +18,7 @@
 -- RELIES ON: log text being the first write of its call, so that a full Redis refuses it whole
 -- REPEATABLE: yes; a number (log: an end offset) not above the last one gets its answer and writes nothing
 
--- INCLUDE base types known ledger notes plain policy fixed codec record bounds lease phase stop log told
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease phase stop log told
 
 local FIELDS = 5
 local format, inc, kind = ARGV[1], ARGV[2], ARGV[3]

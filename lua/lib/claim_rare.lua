@@ -44,6 +44,14 @@ local function start(id, rec, apart)
   hand_out(id, rec.packed, apart)
 end
 
+-- Ends the task of an entry, by `how`; its lane may let the next one go.
+local function end_entry(how, ...)
+  local before = ledger.wake
+  ledger.wake = false
+  how(...)
+  let_go, ledger.wake = let_go or ledger.wake, before
+end
+
 -- The task of an entry: starts it, or says why the entry goes. False: it stays, for a newer release or another worker.
 local function take(id, run)
   local rec, newer = load(id)
@@ -56,7 +64,7 @@ local function take(id, run)
     return true
   end
   if rec.dl and now >= rec.dl and not types_refused then
-    end_late(id, rec)
+    end_entry(end_late, id, rec)
     return true
   end
   if on_last_chance(rec) then
@@ -75,7 +83,7 @@ local function take(id, run)
   end
   rec.w = worker
   note_failure(id, rec, { kind = 'rejected', message = 'the body of the task is missing in Redis' })
-  end_unowned(id, rec, 'failed', 'rejected')
+  end_entry(end_unowned, id, rec, 'failed', 'rejected')
   return true
 end
 

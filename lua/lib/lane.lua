@@ -1,25 +1,15 @@
 -- lane: its members in order, of which the first `limit` may be ready or run; the others wait.
 --
--- A task joins when it could first be claimed, keeps its place across retries, and leaves when it ends. `Q:lanes` has a
--- row for each lane: its limit and its text. Lanes are reached by pcall: one in the place of which something foreign
--- lies is left alone, and no call stumbles over it.
+-- A task joins when it could first be claimed, keeps its place across retries, and leaves when it ends. Lanes are reached
+-- by pcall: one in the place of which something foreign lies is left alone, and no call stumbles over it.
 
-local limit_of, admit, join, place_ready, leave_lane, forget_end, forget_lane, lane_key
+local admit, join, place_ready, leave_lane
 
 do
 local LANE_PAGE, LANE_ENDS = 16, 25
 local NO_LIMIT_SET = '1'
 
-function lane_key(hash)
-  return Q .. 'lane:' .. hash
-end
-
-function limit_of(hash)
-  local row = pcall_redis('HGET', Q .. 'lanes', hash)
-  return type(row) == 'string' and whole(string.match(row, '^%d+'), 1) or 1
-end
-
--- Drops a member that no live task is any longer.
+-- Drops a member that is no live task of the lane any longer.
 local function drop_member(hash, id)
   pcall_redis('ZREM', lane_key(hash), id)
   event(id, 'waiting', '', 0, 'dropped: no live task is in the lane under this name')
@@ -35,7 +25,7 @@ local function held_back(hash)
     local page = pcall_redis('ZRANGE', lane_key(hash), math.max(0, last - LANE_PAGE + 1), last)
     for i = #page, 1, -1 do
       local rec = load(page[i])
-      if rec == nil or (rec and TERMINAL[rec.st]) then
+      if rec == nil or (rec and (TERMINAL[rec.st] or not rec.ln or hash_of(rec.ln) ~= hash)) then
         drop_member(hash, page[i])
         return free, true
       elseif not rec or rec.st ~= 'waiting' then
@@ -95,13 +85,6 @@ function place_ready(id, rec, level)
   place_queued(id, rec, level)
 end
 
--- Nothing is kept of a lane without tasks, but a limit that somebody set.
-function forget_lane(hash)
-  if call('EXISTS', lane_key(hash), Q .. 'lane-ends:' .. hash) == 0 and limit_of(hash) == 1 then
-    pcall_redis('HDEL', Q .. 'lanes', hash)
-  end
-end
-
 -- The task has ended: its place goes to the next.
 function leave_lane(id, rec)
   local hash = hash_of(rec.ln)
@@ -110,12 +93,5 @@ function leave_lane(id, rec)
   pcall_redis('ZADD', ends, int(now), id)
   pcall_redis('ZREMRANGEBYRANK', ends, '0', -LANE_ENDS - 1)
   admit(hash)
-end
-
--- The task is removed.
-function forget_end(id, rec)
-  local hash = hash_of(rec.ln)
-  pcall_redis('ZREM', Q .. 'lane-ends:' .. hash, id)
-  forget_lane(hash)
 end
 end

@@ -54,5 +54,10 @@ local function look(id, rec)
   if changed then
     save(id, rec)
   end
-  look_again(id, math.min(now + left, next_look(rec)))
+  local at = next_look(rec)
+  if rec.sp and at <= now then
+    -- Its hard end is suspended: until the word that its processes are not ended grows old.
+    at = rec.uk[1] + T + B
+  end
+  look_again(id, math.min(now + left, at))
 end

@@ -1,10 +1,7 @@
 -- outcome: how a run ends: the one place where results, failures, retries and reclaims are decided.
 -- Used by `finish` (the run says so), `sweep` (its owner is dead, or it is past a bound) and `abort`.
 
--- False in `sweep` and `abort`, which end runs that cannot say so: these are told `lost` if they come back.
-local said_by_run = true
-local end_completed, end_failed, end_unowned, end_late, again_after, end_with_failure, release, end_unknown,
-  end_stopped
+local end_completed, end_failed, again_after, end_with_failure, release, end_unknown, end_stopped
 
 do
 local UNKNOWN_NAME_MS = 300000
@@ -12,24 +9,6 @@ local UNKNOWN_NAME_MS = 300000
 local ENDS_AS = { run_timeout = 'timed_out', phase_timeout = 'timed_out', stalled = 'timed_out', deadline = 'timed_out',
   budget_exceeded = 'failed' }
 local FINAL = { deadline = true, budget_exceeded = true }
-
--- Ends a run by `place`, which puts the task in its next state. What the run leaves behind, for repeats of its finish
--- and heartbeat, is its name in the head of a task that ended by its own word, else `le`.
-local function leave_run(id, rec, why, place)
-  local from, attempt, run, inc = rec.st, rec.n, rec.run, rec.inc
-  close_phase(id, rec)
-  place()
-  rec.ml, rec.sn, rec.uk = nil, nil, nil
-  rec.le = not (said_by_run and TERMINAL[rec.st]) and { run, inc, said_by_run and rec.st or 'lost' } or nil
-  unindex('running', id)
-  delete_key('lease:' .. id)
-  event(id, from, rec.st, attempt, why)
-  settle(id, rec)
-end
-
-local function end_as(id, rec, state, why)
-  leave_run(id, rec, why, function() place_ended(id, rec, state) end)
-end
 
 function end_completed(id, rec, output)
   rec.fk = nil
@@ -50,21 +29,6 @@ end
 function end_failed(id, rec, failure)
   note_failure(id, rec, failure)
   end_as(id, rec, ENDS_AS[failure.kind] or 'failed', failure.kind)
-end
-
--- Ends a task that no run owns.
-function end_unowned(id, rec, state, why)
-  local from = rec.st
-  leave_place(id, rec)
-  place_ended(id, rec, state)
-  event(id, from, state, rec.n, why)
-  settle(id, rec)
-end
-
--- Its absolute deadline has passed before a run began, or between two.
-function end_late(id, rec)
-  note_failure(id, rec, { kind = 'deadline', message = 'the deadline passed while the task was ' .. rec.st })
-  end_unowned(id, rec, 'timed_out', 'deadline')
 end
 
 -- The next attempt after `delay` ms, then at its own level; at `level` if at once.

@@ -27,10 +27,11 @@ local function place_waiting(id, rec)
   call('ZADD', Q .. 'waiting', int(now), id)
 end
 
--- Takes a task that no run owns from its place; its lane and indexes know nothing of it yet.
+-- Takes a task that no run owns from its place; its lane and indexes know nothing of it yet. At once, not noted: what
+-- looks for due tasks later in this call must not find it.
 local function leave_place(id, rec)
   if rec.st == 'scheduled' then
-    unindex('scheduled', id)
+    call('ZREM', Q .. 'scheduled', id)
   elseif rec.st == 'waiting' then
     call('ZREM', Q .. 'waiting', id)
   else

@@ -13,7 +13,9 @@ use leasehold_common::store::{
 };
 use leasehold_common::transport::ConnectOptions;
 use leasehold_tests::RedisServer;
-use leasehold_tests::queue::{Hand, Queue, START, done, end, failed, id, ms, task_with};
+use leasehold_tests::queue::{
+    FORMAT_BYTE, Hand, NEWER_V, Queue, START, done, end, failed, id, ms, task_with,
+};
 
 pub(crate) fn options() -> Options {
     // The clock of these tests stands still, so nothing passes in a pause.
@@ -164,7 +166,7 @@ const SEEDS: &[Seed] = {
         ("totals-do-not-add-up", Breach, None, &[&["HINCRBY", "Q:totals", "enqueued", "1"]]),
         ("totals-do-not-add-up", Breach, None, &[&["DEL", "Q:totals"]]),
         ("config-missing", Breach, None, &[&["DEL", "Q:config"]]),
-        ("newer-format", Breach, None, &[&["HSET", "Q:config", "v", "2"]]),
+        ("newer-format", Breach, None, &[&["HSET", "Q:config", "v", NEWER_V]]),
         ("wrong-type", Breach, None, &[&["HSET", "Q:config", "lease_ms", "junk"]]),
         ("never-exists", Breach, None, &[&["SET", "Q:never", "x"]]),
         ("unknown-key", Breach, None, &[&["SET", "Q:junk", "x"]]),
@@ -224,8 +226,8 @@ const SEEDS: &[Seed] = {
     ]
 };
 
-/// The beginning of a record of format 2.
-const NEWER: &[u8] = b"\xc1\x02\x02\x04";
+/// The beginning of a record of a release to come.
+const NEWER: &[u8] = &[0xc1, FORMAT_BYTE + 1, 2, 4];
 
 fn sow(queue: &Queue, command: &[&str]) {
     let mut words = redis::cmd(command[0]);

@@ -8,7 +8,7 @@ use leasehold_common::store::{
     Beat, BeatAnswer, ClaimedTask, Finish, FinishAnswer, LogPiece, Outcome, OutputStream, Progress,
     QueueSettings, RetryAdvice, UpdateAnswer,
 };
-use leasehold_tests::queue::{Hand, Queue, T, done, end, id, ms, task, task_with};
+use leasehold_tests::queue::{Hand, Queue, T, V, done, end, id, ms, task, task_with};
 
 /// All outcomes that a run can send.
 fn outcomes() -> Vec<Outcome> {
@@ -177,13 +177,13 @@ async fn every_script_called_by_a_run_looks_at_the_fence_of_each_item() {
     queue.finish(&a, done(&runs[1])).await;
     let stranger = queue.running(&b, task("4")).await;
     let all = [&runs[0], &stranger, &runs[1], &runs[2]];
-    let mut words = vec!["1", a.inc.as_str()];
+    let mut words = vec![V, a.inc.as_str()];
     words.extend(all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str()]));
     assert_eq!(queue.script(&script::HEARTBEAT, &words).items(), ["ok", "lost", "ended", "ok"]);
-    let mut words = vec!["1", a.inc.as_str(), "progress"];
+    let mut words = vec![V, a.inc.as_str(), "progress"];
     words.extend(all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str(), "1", "0.5", "half"]));
     assert_eq!(queue.script(&script::UPDATE, &words).items(), ["ok", "lost", "lost", "ok"]);
-    let mut words = vec!["1", a.inc.as_str()];
+    let mut words = vec![V, a.inc.as_str()];
     words.extend(all.iter().flat_map(|r| [r.id.as_str(), r.run.as_str(), "completed", "out"]));
     assert_eq!(queue.script(&script::FINISH, &words).items(), ["ok", "lost", "repeat", "ok"]);
     queue.check().await;

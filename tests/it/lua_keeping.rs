@@ -9,7 +9,7 @@ use leasehold_common::store::{
     When,
 };
 use leasehold_tests::queue::{
-    Hand, Queue, START, args, done, end, failed, fixed_with, id, ms, task, task_with,
+    Hand, Queue, START, V, args, done, end, failed, fixed_with, id, ms, task, task_with,
 };
 
 const DAY: u64 = 24 * 3600 * 1000;
@@ -212,7 +212,7 @@ async fn case_25_policies_of_hostile_numbers_give_finite_delays_or_are_refused()
     {
         let policy = rmp_serde::to_vec(&(9000.0, base, 9e15, factor, 1e15, 1.0, 9e15, 9e15)).unwrap();
         let name = format!("t{at}");
-        let mut words = args(&["1", "now", &name, "normal"]);
+        let mut words = args(&[V, "short", &name, "normal"]);
         words.push(fixed_with(&policy, b"body"));
         if queue.try_script(&script::ENQUEUE, &words).unwrap().tag() == "badargs" {
             continue;
@@ -340,10 +340,10 @@ async fn texts_are_cut_to_their_limits() {
     let hand = Hand::new("w");
     let run = queue.running(&hand, task("t")).await;
     let long = "x".repeat(1 << 20);
-    queue.script(&script::ABORT, &["1", "t", "r", "", &long, &long]);
+    queue.script(&script::ABORT, &[V, "t", "r", "", &long, &long, ""]);
     let stop = queue.record("t").await.stop.unwrap();
     assert_eq!((stop.by.unwrap().len(), stop.reason.unwrap().len()), (256, 1024));
-    let mut words = args(&["1", hand.inc.as_str(), "t", run.run.as_str(), "failed"]);
+    let mut words = args(&[V, hand.inc.as_str(), "t", run.run.as_str(), "failed"]);
     let said = serde_json::json!({"k": "error", "m": long, "x": {"exit_code": 1, "text": long}});
     words.push(rmp_serde::to_vec(&said).unwrap());
     queue.try_script(&script::FINISH, &words).unwrap();

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use leasehold_common::policy::Priority;
 use leasehold_common::script;
 use leasehold_common::store::{AbortRequest, NewTask, Outcome, RetryAdvice, When};
-use leasehold_tests::queue::{Hand, Queue, START, T, done, end, failed, fixed, id, ms, task, task_with};
+use leasehold_tests::queue::{
+    FORMAT_BYTE, Hand, Queue, START, T, V, done, end, failed, fixed, id, ms, task, task_with,
+};
 use redis::Value;
 
 /// A field that this release does not know: text, a list and a map.
@@ -89,7 +91,7 @@ async fn a_claim_answers_the_records_as_they_lie_and_a_repeat_answers_them_again
     queue.edit_record("plain", "x.zz = 'new'");
     queue.redis::<()>(&["XADD", &queue.key("ready:normal"), "*", "i", "nobody"]);
     queue.advance(5);
-    let words = ["1", hand.inc.as_str(), "w", "2", "9", "1048576", "open", "0"];
+    let words = [V, hand.inc.as_str(), "w", "2", "9", "1048576", "open", "0"];
     for round in ["first", "again", "with a stop"] {
         let tasks = claimed(&queue, &words);
         assert_eq!(tasks.keys().collect::<Vec<_>>(), ["back", "big", "due", "own", "plain"], "{round}");
@@ -175,12 +177,12 @@ async fn a_fresh_record_has_the_bytes_that_the_layout_says() {
     let queue = Queue::start().await;
     queue.script(
         &script::ENQUEUE,
-        &["1", "each", "t", "high", &fixed("body"), "", "s", "low", &fixed("body"), "+5"],
+        &[V, "full", "t", "high", &fixed("body"), "", "", "s", "low", &fixed("body"), "+5", ""],
     );
     let run = queue.of_record::<String>("t", "return r.run");
     let be = |n: u64, width: usize| n.to_be_bytes()[8 - width..].to_vec();
     let expected = |state: u8, level: u8, at: u64, run: &str| {
-        let mut bytes = vec![0xc1, 1, state];
+        let mut bytes = vec![0xc1, FORMAT_BYTE, state];
         bytes.extend([be(1, 4), be(at, 6), vec![level], vec![0; 8], vec![0; 6], vec![0; 8]].concat());
         bytes.push(u8::try_from(run.len()).unwrap());
         bytes.extend(run.as_bytes());

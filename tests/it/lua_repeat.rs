@@ -7,7 +7,7 @@ use leasehold_common::store::{
     AbortRequest, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, FinishAnswer, KnownState, LogPiece,
     Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, RetryAnswer,
 };
-use leasehold_tests::queue::{Hand, Queue, T, done, end, failed, fixed, id, ms, task, task_with};
+use leasehold_tests::queue::{Hand, Queue, T, V, done, end, failed, fixed, id, ms, task, task_with};
 
 /// The same items twice in one call, and in two calls on a twin queue: the answers and the records are equal.
 #[tokio::test]
@@ -31,10 +31,10 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
         };
         let hand = Hand::new("w");
         let body = fixed("body");
-        step(&script::ENQUEUE, &["1", "each"], &["t", "high", &body, ""]);
-        step(&script::ENQUEUE, &["1", "each"], &["q", "low", &body, ""]);
-        step(&script::ENQUEUE, &["1", "each"], &["d", "low", &body, "+5000"]);
-        step(&script::ENQUEUE, &["1", "each"], &["big", "low", &fixed(&"x".repeat(2900)), ""]);
+        step(&script::ENQUEUE, &[V, "full"], &["t", "high", &body, "", ""]);
+        step(&script::ENQUEUE, &[V, "full"], &["q", "low", &body, "", ""]);
+        step(&script::ENQUEUE, &[V, "full"], &["d", "low", &body, "+5000", ""]);
+        step(&script::ENQUEUE, &[V, "full"], &["big", "low", &fixed(&"x".repeat(2900)), "", ""]);
         let request = hand.next(1);
         let run = once.claimed(&request).await.tasks.remove(0);
         let runs = [run.run.clone(), twice.claimed(&request).await.tasks.remove(0).run];
@@ -45,16 +45,16 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
         }
         let run = format!("high:{}", "7".repeat(digits));
         let inc = hand.inc.as_str();
-        step(&script::HEARTBEAT, &["1", inc], &["t", &run]);
-        step(&script::UPDATE, &["1", inc, "progress"], &["t", &run, "1", "0.5", "half"]);
-        step(&script::UPDATE, &["1", inc, "log"], &["t", &run, "0", "out", "text"]);
-        step(&script::ABORT, &["1"], &["q", "r1", "", "me", ""]);
-        step(&script::ABORT, &["1"], &["d", "r1", "", "me", ""]);
-        step(&script::ABORT, &["1"], &["t", "r1", "", "me", ""]);
-        step(&script::FINISH, &["1", inc], &["t", &run, "completed", "out"]);
-        step(&script::RETRY, &["1"], &["q", "2"]);
-        step(&script::DELETE, &["1"], &["d", "2"]);
-        step(&script::RETRY, &["1"], &["d", "2"]);
+        step(&script::HEARTBEAT, &[V, inc], &["t", &run]);
+        step(&script::UPDATE, &[V, inc, "progress"], &["t", &run, "1", "0.5", "half"]);
+        step(&script::UPDATE, &[V, inc, "log"], &["t", &run, "0", "out", "text"]);
+        step(&script::ABORT, &[V], &["q", "r1", "", "me", "", ""]);
+        step(&script::ABORT, &[V], &["d", "r1", "", "me", "", ""]);
+        step(&script::ABORT, &[V], &["t", "r1", "", "me", "", ""]);
+        step(&script::FINISH, &[V, inc], &["t", &run, "completed", "out"]);
+        step(&script::RETRY, &[V], &["q", "2", "keep"]);
+        step(&script::DELETE, &[V], &["d", "2"]);
+        step(&script::RETRY, &[V], &["d", "2", "keep"]);
         let totals = |queue: &Queue| {
             let all: Vec<String> = queue.redis(&["HGETALL", &queue.key("totals")]);
             let mut pairs: Vec<_> = all.chunks(2).map(|c| (c[0].clone(), c[1].clone())).collect();
@@ -85,23 +85,26 @@ async fn the_second_item_of_a_batch_meets_what_the_first_one_left() {
     let queue = Queue::start().await;
     let hand = Hand::new("w");
     let (one, other) = (fixed("one"), fixed("other"));
-    let words = ["1", "each", "t", "low", &one, "", "t", "low", &other, "+5", "u", "low", &one, ""];
+    let words = [V, "full", "t", "low", &one, "", "", "t", "low", &other, "+5", "", "u", "low", &one, "", ""];
     assert_eq!(queue.script(&script::ENQUEUE, &words).items(), ["created", "conflict", "created"]);
     let runs = queue.claim(&hand, 2).await;
     let (inc, run) = (hand.inc.as_str(), runs[0].run.as_str());
-    let words = ["1", inc, "t", run, "released", "", "t", run, "completed", "late", "u", "x", "released", ""];
+    let words = [V, inc, "t", run, "released", "", "t", run, "completed", "late", "u", "x", "released", ""];
     assert_eq!(queue.script(&script::FINISH, &words).items(), ["ok", "repeat", "lost"]);
     assert_eq!(queue.state("t").await, Some(TaskState::Queued), "the first word holds");
-    let words = ["1", "t", "r1", "", "me", "", "t", "r2", "", "you", "", "t", "r1", "", "me", ""];
+    let words = [V, "t", "r1", "", "me", "", "", "t", "r2", "", "you", "", "", "t", "r1", "", "me", "", ""];
     assert_eq!(queue.script(&script::ABORT, &words).items(), ["ended", "already", "ended"]);
     let rev = queue.record("t").await.rev;
     let (seen, next) = (rev.to_string(), (rev + 1).to_string());
-    assert_eq!(queue.script(&script::RETRY, &["1", "t", &seen, "t", &next]).items(), ["retried", "live"]);
-    queue.script(&script::ABORT, &["1", "t", "r3", "", "me", ""]);
+    assert_eq!(
+        queue.script(&script::RETRY, &[V, "t", &seen, "keep", "t", &next, "keep"]).items(),
+        ["retried", "live"]
+    );
+    queue.script(&script::ABORT, &[V, "t", "r3", "", "me", "", ""]);
     let rev = (rev + 2).to_string();
-    let words = ["1", "t", &rev, "t", &rev, "t", "1"];
+    let words = [V, "t", &rev, "t", &rev, "t", "1"];
     assert_eq!(queue.script(&script::DELETE, &words).items(), ["deleted", "deleted", "deleted"]);
-    assert_eq!(queue.script(&script::RETRY, &["1", "t", &rev]).items(), ["not_found"]);
+    assert_eq!(queue.script(&script::RETRY, &[V, "t", &rev, "keep"]).items(), ["not_found"]);
     assert_eq!((queue.total("gone"), queue.total("aborted"), queue.total("released")), (1, 2, 1));
     queue.check().await;
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_common::script::{self, ScriptSpec};
 use leasehold_common::store::{AbortRequest, RetryAdvice};
-use leasehold_tests::queue::{Answer, Hand, Queue, done, failed, fixed, id, task};
+use leasehold_tests::queue::{Answer, Hand, NEWER_V, Queue, V, done, failed, fixed, id, task};
 
 /// What was seen of each script: tags and item tags.
 #[derive(Default)]
@@ -27,13 +27,14 @@ impl Seen {
 /// A call of each script that is answered `ok` whatever there is.
 fn harmless(script: &ScriptSpec) -> Vec<&'static str> {
     match script.name {
-        "register" => vec!["1", "15000", "1", "1", "1", "1"],
-        "claim" => vec!["1", "inc-x", "x", "1", "0", "100", "open", "0"],
-        "heartbeat" | "finish" => vec!["1", "inc-x"],
-        "enqueue" => vec!["1", "now"],
-        "update" => vec!["1", "inc-x", "progress"],
-        "sweep" | "cleanup" => vec!["1", "10"],
-        _ => vec!["1"],
+        "register" => vec![V, "15000", "1", "1", "1", "1"],
+        "claim" => vec![V, "inc-x", "x", "1", "0", "100", "open", "0"],
+        "heartbeat" | "finish" => vec![V, "inc-x"],
+        "enqueue" => vec![V, "short"],
+        "update" => vec![V, "inc-x", "progress"],
+        "sweep" | "cleanup" => vec![V, "10"],
+        "lane" => vec![V, "lane", "1"],
+        _ => vec![V],
     }
 }
 
@@ -54,14 +55,14 @@ fn refusals(queue: &Queue, seen: &mut Seen) {
         let call = harmless(script);
         seen.call(queue, script, &call);
         seen.call(queue, script, &["junk"]);
-        queue.redis::<()>(&["HSET", &config, "v", "2"]);
+        queue.redis::<()>(&["HSET", &config, "v", NEWER_V]);
         seen.call(queue, script, &call);
         queue.redis::<()>(&["RENAME", &config, "aside"]);
         if script.name != "register" {
             seen.call(queue, script, &call);
         }
         queue.redis::<()>(&["RENAME", "aside", &config]);
-        queue.redis::<()>(&["HSET", &config, "v", "1"]);
+        queue.redis::<()>(&["HSET", &config, "v", V]);
     }
 }
 
@@ -93,45 +94,45 @@ async fn items(queue: &Queue, seen: &mut Seen) {
     let (a, b) = (Hand::new("a"), Hand::new("b"));
     queue.redis::<()>(&["SET", &queue.key("task:bad"), "junk"]);
     for t in ["e1", "bad", "e1"] {
-        seen.call(queue, &script::ENQUEUE, &["1", "now", t, "normal", &fixed("body")]);
+        seen.call(queue, &script::ENQUEUE, &[V, "short", t, "normal", &fixed("body")]);
     }
-    seen.call(queue, &script::ENQUEUE, &["1", "now", "e1", "normal", &fixed("other")]);
+    seen.call(queue, &script::ENQUEUE, &[V, "short", "e1", "normal", &fixed("other")]);
     let run = queue.claim(&a, 1).await.remove(0);
     let (inc, run_id) = (a.inc.as_str(), run.run.as_str());
-    let beats = |task: &str, run: &str, inc: &str| queue.script(&script::HEARTBEAT, &["1", inc, task, run]);
+    let beats = |task: &str, run: &str, inc: &str| queue.script(&script::HEARTBEAT, &[V, inc, task, run]);
     let tell = |task: &str, inc: &str| {
-        queue.script(&script::UPDATE, &["1", inc, "progress", task, run_id, "1", "", "text"])
+        queue.script(&script::UPDATE, &[V, inc, "progress", task, run_id, "1", "", "text"])
     };
     let ends =
-        |task: &str, inc: &str| queue.script(&script::FINISH, &["1", inc, task, run_id, "completed", "out"]);
+        |task: &str, inc: &str| queue.script(&script::FINISH, &[V, inc, task, run_id, "completed", "out"]);
     for (task, inc) in [("e1", inc), ("e1", b.inc.as_str()), ("bad", inc)] {
         seen.note(&script::HEARTBEAT, &beats(task, run_id, inc));
         seen.note(&script::UPDATE, &tell(task, inc));
     }
-    seen.call(queue, &script::RETRY, &["1", "e1", "2"]);
-    seen.call(queue, &script::DELETE, &["1", "e1", "2"]);
+    seen.call(queue, &script::RETRY, &[V, "e1", "2", "keep"]);
+    seen.call(queue, &script::DELETE, &[V, "e1", "2"]);
     for (task, request) in [("e1", "r1"), ("none", "r2"), ("bad", "r3")] {
-        seen.call(queue, &script::ABORT, &["1", task, request, "", "me", "why"]);
+        seen.call(queue, &script::ABORT, &[V, task, request, "", "me", "why", ""]);
     }
     seen.note(&script::HEARTBEAT, &beats("e1", run_id, inc));
     for (task, inc) in [("e1", b.inc.as_str()), ("e1", inc), ("e1", inc), ("bad", inc)] {
         seen.note(&script::FINISH, &ends(task, inc));
     }
     seen.note(&script::HEARTBEAT, &beats("e1", run_id, inc));
-    seen.call(queue, &script::ABORT, &["1", "e1", "r4", "", "me", "why"]);
+    seen.call(queue, &script::ABORT, &[V, "e1", "r4", "", "me", "why", ""]);
     queue.seed(&["q1"]).await;
-    seen.call(queue, &script::ABORT, &["1", "q1", "r5", "", "me", "why"]);
+    seen.call(queue, &script::ABORT, &[V, "q1", "r5", "", "me", "why", ""]);
     let rev = queue.record("e1").await.rev.to_string();
     for (task, rev) in [("e1", "1"), ("none", "1"), ("bad", "1")] {
-        seen.call(queue, &script::RETRY, &["1", task, rev]);
-        seen.call(queue, &script::DELETE, &["1", task, rev]);
+        seen.call(queue, &script::RETRY, &[V, task, rev, "keep"]);
+        seen.call(queue, &script::DELETE, &[V, task, rev]);
     }
-    seen.call(queue, &script::DELETE, &["1", "e1", &rev]);
+    seen.call(queue, &script::DELETE, &[V, "e1", &rev]);
     seen.note(&script::FINISH, &ends("e1", inc));
     seen.note(&script::HEARTBEAT, &beats("e1", run_id, inc));
     seen.note(&script::UPDATE, &tell("e1", inc));
     let rev = queue.record("q1").await.rev.to_string();
-    seen.call(queue, &script::RETRY, &["1", "q1", &rev]);
+    seen.call(queue, &script::RETRY, &[V, "q1", &rev, "keep"]);
     queue.redis::<()>(&["DEL", &queue.key("task:bad")]);
 }
 
@@ -142,10 +143,10 @@ async fn every_declared_tag_is_answered_and_no_other() {
     refusals(&queue, &mut seen);
     wrong_types(&queue, &mut seen);
     items(&queue, &mut seen).await;
-    seen.call(&queue, &script::CLAIM, &["1", "inc-y", "y", "3", "0", "100", "open", "0"]);
-    seen.call(&queue, &script::CLAIM, &["1", "inc-y", "y", "2", "0", "100", "open", "0"]);
-    seen.call(&queue, &script::CLAIM, &["1", "inc-y", "y", "3", "0", "100", "closing", "0"]);
-    seen.call(&queue, &script::CLAIM, &["1", "inc-y", "y", "4", "0", "100", "open", "0"]);
+    seen.call(&queue, &script::CLAIM, &[V, "inc-y", "y", "3", "0", "100", "open", "0"]);
+    seen.call(&queue, &script::CLAIM, &[V, "inc-y", "y", "2", "0", "100", "open", "0"]);
+    seen.call(&queue, &script::CLAIM, &[V, "inc-y", "y", "3", "0", "100", "closing", "0"]);
+    seen.call(&queue, &script::CLAIM, &[V, "inc-y", "y", "4", "0", "100", "open", "0"]);
     for script in script::ALL {
         let (tags, items) = &seen.0[script.name];
         assert_eq!(tags, &declared(script.tags), "tags of {}", script.name);

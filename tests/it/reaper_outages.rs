@@ -9,7 +9,7 @@ use leasehold_common::store::{Store, When};
 use leasehold_common::transport::ConnectOptions;
 use leasehold_tests::RedisServer;
 use leasehold_tests::eventually::{eventually_async, let_time_pass_async};
-use leasehold_tests::queue::{Hand, id, ms, task, task_with};
+use leasehold_tests::queue::{Hand, NEWER_V, V, id, ms, task, task_with};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::reaper_kit::{Heart, LEASE, LIMIT, Running, assert_sound, queue_named, real, short_lease};
@@ -84,7 +84,7 @@ async fn a_queue_that_cannot_be_read_stops_no_other_and_is_served_again_when_it_
         queue.store.enqueue(name, &[due()]).await.unwrap();
     }
     queue.redis::<()>(&["SET", &queue.store.keys(&bad).running(), "junk"]);
-    queue.redis::<()>(&["HSET", &queue.store.keys(&newer).config(), "v", "2"]);
+    queue.redis::<()>(&["HSET", &queue.store.keys(&newer).config(), "v", NEWER_V]);
     let running = Running::start(&queue.store);
     let state = async |name| queue.store.record(name, &id("t")).await.unwrap().unwrap().state;
     eventually_async("the good queue is served", LIMIT, async || {
@@ -102,7 +102,7 @@ async fn a_queue_that_cannot_be_read_stops_no_other_and_is_served_again_when_it_
     .await;
     assert_eq!(state(&newer).await, TaskState::Scheduled, "nothing of a newer format is touched");
     running.stop().await;
-    queue.redis::<()>(&["HSET", &queue.store.keys(&newer).config(), "v", "1"]);
+    queue.redis::<()>(&["HSET", &queue.store.keys(&newer).config(), "v", V]);
     assert_sound(&queue.store).await;
 }
 

@@ -8,7 +8,7 @@ mod raw;
 mod record;
 
 pub use check::{Move, breaches};
-pub use raw::{Answer, args};
+pub use raw::{Answer, FORMAT_BYTE, NEWER_V, V, args};
 pub use record::{fixed, fixed_with};
 
 use std::cell::{Cell, RefCell};

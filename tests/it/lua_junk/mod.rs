@@ -4,13 +4,16 @@ mod records;
 mod scene;
 
 use leasehold_common::script::{self, ScriptSpec};
-use leasehold_tests::queue::args;
+use leasehold_tests::queue::{NEWER_V, V, args};
 use serde_json::json;
 
 use scene::{Scene, said};
 
-const SHARED: [&str; 21] = [
+const SHARED: [&str; 24] = [
     "config",
+    "waiting",
+    "deadlines",
+    "lanes",
     "waited",
     "running",
     "scheduled",
@@ -66,7 +69,7 @@ async fn a_shared_key_of_a_wrong_type_is_refused_before_any_write() {
             let refused = answer.tag() == "wrongtype";
             // Some look at a key only where they have a use for it.
             let lazy = match script.name {
-                "claim" => matches!(suffix, "done:failed" | "gone"),
+                "claim" => matches!(suffix, "done:failed" | "gone" | "deadlines" | "lanes"),
                 "enqueue" => suffix.starts_with("ready:") && suffix != "ready:normal",
                 "finish" => words.get(4).is_some_and(|outcome| outcome == b"completed"),
                 _ => false,
@@ -232,11 +235,11 @@ async fn junk_in_config_is_refused_before_any_write() {
 #[tokio::test]
 async fn r16_a_newer_format_of_the_queue_is_refused_before_any_write() {
     let scene = Scene::new().await;
-    scene.queue.redis::<()>(&["HSET", &scene.queue.key("config"), "v", "2"]);
+    scene.queue.redis::<()>(&["HSET", &scene.queue.key("config"), "v", NEWER_V]);
     let before = scene.queue.digest();
     for (script, words) in scene.calls() {
         let answer = scene.send(script, &words, "a newer queue");
-        assert_eq!((answer.tag(), answer.parts[1].as_str()), ("format", "2"), "{}", script.name);
+        assert_eq!((answer.tag(), answer.parts[1].as_str()), ("format", NEWER_V), "{}", script.name);
     }
     assert_eq!(scene.queue.digest(), before);
 }
@@ -256,7 +259,7 @@ async fn junk_in_the_memory_of_a_claim_tears_no_call() {
         let lua = format!("redis.call('SET', KEYS[1], cmsgpack.pack({}))", form.replace('\n', "\\n"));
         scene.queue.redis::<()>(&["EVAL", &lua, "1", &key]);
         let before = scene.queue.digest();
-        let words = args(&["1", "inc-w", "w", "5", "3", "1048576", "open", "0"]);
+        let words = args(&[V, "inc-w", "w", "5", "3", "1048576", "open", "0"]);
         let answer = scene.send(&script::CLAIM, &words, form);
         if ["n = 5, ids = '", "n = 1", "n = 0/0"].iter().any(|part| form.contains(part)) {
             assert_eq!(answer.tag(), "ok", "{form}");
@@ -275,7 +278,7 @@ async fn r97_junk_in_the_data_of_a_finish_is_refused_and_changes_nothing() {
     let before = scene.queue.digest();
     let outcomes = ["failed", "stopped", "snoozed", "released", "unknown"];
     let send = |outcome: &str, data: Vec<u8>| {
-        let mut words = args(&["1", "inc-w", "run", &scene.run, outcome]);
+        let mut words = args(&[V, "inc-w", "run", &scene.run, outcome]);
         words.push(data);
         scene.send(&script::FINISH, &words, outcome)
     };

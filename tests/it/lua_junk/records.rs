@@ -1,8 +1,8 @@
 //! Records that nobody should have written: cut short, of another release, of no meaning.
 
-use leasehold_common::Error;
 use leasehold_common::script;
-use leasehold_tests::queue::{Queue, id};
+use leasehold_common::{Error, FORMAT};
+use leasehold_tests::queue::{FORMAT_BYTE, Queue, V, id};
 
 use super::scene::Scene;
 
@@ -16,8 +16,8 @@ async fn r16_a_newer_format_of_a_record_leaves_it_and_its_place_alone() {
         let mut raws = Vec::new();
         for task in ["run", "q", "due", "fail", "old"] {
             let mut raw = queue.raw_record(task);
-            assert_eq!(raw[..2], [0xc1, 1], "magic and format");
-            raw[1] = 2;
+            assert_eq!(raw[..2], [0xc1, FORMAT_BYTE], "magic and format");
+            raw[1] = FORMAT_BYTE + 1;
             queue.set_raw_record(task, &raw);
             raws.push((task, raw));
         }
@@ -31,7 +31,10 @@ async fn r16_a_newer_format_of_a_record_leaves_it_and_its_place_alone() {
         for (task, raw) in &raws {
             assert_eq!(&queue.raw_record(task), raw, "{} and {task}", script.name);
             let read = queue.store.record(&queue.name, &id(task)).await;
-            assert!(matches!(read, Err(Error::NewerFormat { found: 2, known: 1, .. })), "{read:?}");
+            assert!(
+                matches!(read, Err(Error::NewerFormat { found, known: FORMAT, .. }) if found == FORMAT + 1),
+                "{read:?}"
+            );
         }
         assert!(places("running", "run") && places("scheduled", "due") && places("done:failed", "fail"));
         assert!(places("done:completed", "old"), "{}", script.name);
@@ -98,8 +101,8 @@ async fn a_corrupt_record_is_answered_as_such_and_the_rest_of_the_batch_goes_on(
         b"",
         &[0x81, 0xa1, b'v', 1],
         &[0xc1; 100],
-        &[0xc1, 1],
-        &[&[0xc1, 1][..], &[255; 98]].concat(),
+        &[0xc1, FORMAT_BYTE],
+        &[&[0xc1, FORMAT_BYTE][..], &[255; 98]].concat(),
     ];
     for spoil in spoils.map(<[u8]>::to_vec).into_iter().chain([vec![b'x'; 1 << 20]]) {
         let case = format!("{:?}", &spoil[..spoil.len().min(5)]);
@@ -115,7 +118,7 @@ fn spoils(list: &str) -> impl Iterator<Item = &str> {
 
 /// Lines of Lua, for [`Queue::edit_record`], that make any record one that cannot be read.
 const SPOILS: &str = "
-    r.st = 0 | r.st = 9 | r.st = 255 | r.lv = 0 | r.lv = 2 | r.lv = 6 | r.lv = 255 | r.magic = 0x81 | r.v = 0
+    r.st = 0 | r.st = 10 | r.st = 255 | r.lv = 0 | r.lv = 2 | r.lv = 6 | r.lv = 255 | r.magic = 0x81 | r.v = 0
     r.rare = 'x' | r.rare = string.char(0xc1) | r.rare = string.char(0x82, 0xa1, 0x61) | r.rare = cmsgpack.pack(7)
     r.rare = cmsgpack.pack('text') | r.rare = cmsgpack.pack({ 1, 2, 3 }) | r.rare = cmsgpack.pack(true)
     r.rare = string.char(0xc0) | x.ml = 'x' | x.pg = 'x' | x.sp = 'x' | x.sp = 5 | x.le = 'x' | x.le = 7
@@ -135,6 +138,11 @@ const SPOILS_POLICY: &str = "
 const SPOILS_SCRIPTS: &str = "
     x.ml = 0/0 | x.pg = 0/0 | x.un = 'x' | x.us = 'x' | x.lo = 'x' | x.lb = {} | x.rr = 'x' | x.lh = 7 | x.ar = 'x'
     x.un = 0/0 | x.us = 0/0 | x.lo = 0/0 | x.lb = 0/0 | x.rr = 0/0 | x.sp = { c = 'abort', at = 0/0, g = 1, he = 1 }
+    x.ln = 7 | x.ow = {} | x.dl = 'x' | x.dl = 0/0 | x.dr = 'x' | x.si = 'x' | x.sa = {} | x.la = 'x' | x.sn = 'x'
+    x.up = 'x' | x.uc = {} | x.ck = 'x' | x.bu = 'x' | x.bu = { calls = 7 } | x.bu = { calls = { 1 } }
+    x.bu = { calls = { 1, 0/0 } } | x.ub = 5 | x.ub = { 'x' } | x.ub = { 1, {}, '' } | x.ub = { 1, 'ok' } | x.ph = 'x'
+    x.ph = { n = 1, at = 1, tm = 1 } | x.ph = { n = 'p', at = 1 } | x.ph = { n = 'p', at = 1, tm = 1, e = 'x' }
+    x.uk = 'x' | x.uk = { 1 } | x.uk = { 1, {} } | x.uk = { 'x', 'x' } | x.rc = 'x'
     x.sp = { c = 1, at = 1, g = 1, he = 1 } | x.sp = { 1, 2, 3, 4 } | x.fk = 7
     r.rare = cmsgpack.pack({ [7] = 'x', ml = 1 })
 ";
@@ -179,7 +187,7 @@ async fn a_record_cut_short_anywhere_is_corrupt_and_stays_as_it_is() {
             }
         }
         // A result could be taken for what is missing.
-        let words = ["1", "inc-w", "run", &scene.run, "completed", "the result"];
+        let words = [V, "inc-w", "run", &scene.run, "completed", "the result"];
         assert_eq!(queue.script(&script::FINISH, &words).items(), ["corrupt"], "completed with {cut} bytes");
         assert_eq!(queue.digest(), before, "{cut} bytes");
         scene.none_is_read(&format!("{cut} bytes")).await;
@@ -188,7 +196,7 @@ async fn a_record_cut_short_anywhere_is_corrupt_and_stays_as_it_is() {
         queue.redis::<()>(&["DEL", &queue.key("ready:normal")]);
         queue.redis::<()>(&["XADD", &queue.key("ready:normal"), &entry, "i", "q"]);
         let number = (cut + 2).to_string();
-        let words = ["1", "inc-w", "w", &number, "3", "1048576", "open", "0"];
+        let words = [V, "inc-w", "w", &number, "3", "1048576", "open", "0"];
         assert_eq!(queue.script(&script::CLAIM, &words).parts.len(), 4, "{cut} bytes");
         assert_eq!(queue.raw_record("q"), cut_short, "{cut} bytes");
     }
@@ -200,7 +208,7 @@ async fn a_record_cut_short_anywhere_is_corrupt_and_stays_as_it_is() {
         let mut raw = whole[0].clone();
         raw[at] = 255;
         queue.set_raw_record("run", &raw);
-        assert_eq!(queue.script(&script::HEARTBEAT, &["1", "inc-w", "run", &scene.run]).items(), ["corrupt"]);
+        assert_eq!(queue.script(&script::HEARTBEAT, &[V, "inc-w", "run", &scene.run]).items(), ["corrupt"]);
     }
     for task in ["q", "due", "fail", "old"] {
         queue.set_raw_record(task, b"");
@@ -214,6 +222,12 @@ async fn a_record_cut_short_anywhere_is_corrupt_and_stays_as_it_is() {
 
 /// Values that a field can hold and that no script ever gave it. Each may be read as it likes, but tear no call.
 const ODD: &str = "
+    x.ln = '' | x.ln = 'lane' | x.ln = string.rep('x', 70000) | x.ow = '' | x.ow = 'me' | x.dl = -1e300 | x.dl = 1e300
+    x.dl, x.dr = 1, 1e300 | x.dl = 1 | x.si = 1 | x.si = -1e300 | x.sa = 1 | x.sa = 1e300 | x.la = 1e300 | x.sn = 1
+    x.up = 1e300 | x.uc = 1/0 | x.ck = -1 | x.bu = { calls = { -1, 1e300 } } | x.bu = {} | x.bu = { { 1, 2 } }
+    x.ub = { 1e300, 'odd', '' } | x.ph = { n = '', at = 1e300, tm = 1e300 } | x.ph = { n = 'p', at = 1, tm = 1 }
+    x.ph = { n = 'p', at = 1, tm = -1, e = -1e300 } | x.uk = { 1e300, '' } | x.uk = { -1/0, 'x' } | x.rc = {}
+    x.sp, x.uk = { c = 'drain', at = 1, g = 1, he = 1 }, { 1e300, 'x' } | r.st = 9 | r.st, x.ln = 9, 'lane'
     r.st = 3 | r.st = 4 | r.st = 8 | r.bg = 0 | r.run = '' | r.run = 'x' | r.inc = '' | r.n = 0 | r.run = 'again:1-1'
     r.run = 'normal:99999999999999999999-1' | r.rev = 4294967295 | r.n = 4294967295 | r.f = 4294967295
     r.c = 4294967295 | r.bg = 281474976710655 | r.at = 281474976710655 | r.at = 0 | r.en = 0 | r.t = 9e15 | r.t = 0

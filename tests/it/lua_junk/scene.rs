@@ -2,7 +2,7 @@
 
 use leasehold_common::script::{self, ScriptSpec};
 use leasehold_common::store::{QueueSettings, RetryAdvice, When};
-use leasehold_tests::queue::{Answer, Hand, Queue, args, done, failed, fixed, ms, task_with};
+use leasehold_tests::queue::{Answer, Hand, Queue, V, args, done, failed, fixed, ms, task_with};
 use serde_json::{Value, json};
 
 /// The data of a `finish`, packed.
@@ -42,24 +42,34 @@ impl Scene {
     pub(crate) fn calls(&self) -> Vec<(&'static ScriptSpec, Vec<Vec<u8>>)> {
         let run = self.run.as_str();
         let call = |script, words: &[&str]| (script, args(words));
-        let mut broke = args(&["1", "inc-w", "run", run, "failed"]);
+        let mut broke = args(&[V, "inc-w", "run", run, "failed"]);
         broke.push(said(&json!({"k": "error", "d": "5", "m": "broke", "x": {"exit_code": 1}})));
+        let mut all = args(&[V, "full", "new", "normal", &fixed("body"), ""]);
+        all.push(said(
+            &json!({"lane": "lane", "owner": "me", "deadline": "+9000", "silence": 1000, "stall": 5000,
+            "budgets": {"calls": 10}}),
+        ));
         vec![
-            call(&script::REGISTER, &["1", "15000", "1", "2", "3", "4"]),
-            call(&script::ENQUEUE, &["1", "each", "new", "normal", &fixed("body"), "+5"]),
-            call(&script::CLAIM, &["1", "inc-w", "w", "2", "3", "1048576", "open", "0"]),
-            call(&script::HEARTBEAT, &["1", "inc-w", "run", run]),
+            (&script::ENQUEUE, all),
+            call(&script::REGISTER, &[V, "15000", "1", "2", "3", "4"]),
+            call(&script::ENQUEUE, &[V, "full", "new", "normal", &fixed("body"), "+5", ""]),
+            call(&script::CLAIM, &[V, "inc-w", "w", "2", "3", "1048576", "open", "0"]),
+            call(&script::HEARTBEAT, &[V, "inc-w", "run", run]),
             (&script::FINISH, broke),
-            call(&script::FINISH, &["1", "inc-w", "run", run, "completed", "out"]),
-            call(&script::UPDATE, &["1", "inc-w", "progress", "run", run, "1", "0.5", "half"]),
-            call(&script::UPDATE, &["1", "inc-w", "log", "run", run, "0", "out", "text"]),
-            call(&script::ABORT, &["1", "run", "request", "5", "me", "why"]),
-            call(&script::ABORT, &["1", "q", "request", "5", "me", "why"]),
-            call(&script::SWEEP, &["1", "10"]),
-            call(&script::RETRY, &["1", "fail", "3"]),
-            call(&script::DELETE, &["1", "fail", "3"]),
-            call(&script::CLEANUP, &["1", "10"]),
-            call(&script::INSPECT, &["1", "run"]),
+            call(&script::FINISH, &[V, "inc-w", "run", run, "completed", "out"]),
+            call(&script::UPDATE, &[V, "inc-w", "progress", "run", run, "1", "0.5", "half"]),
+            call(&script::UPDATE, &[V, "inc-w", "log", "run", run, "0", "out", "text"]),
+            call(&script::UPDATE, &[V, "inc-w", "phase", "run", run, "1", "5000", "build"]),
+            call(&script::UPDATE, &[V, "inc-w", "checkpoint", "run", run, "1", "", "half"]),
+            call(&script::UPDATE, &[V, "inc-w", "unkillable", "run", run, "0", "", "17"]),
+            call(&script::ABORT, &[V, "run", "request", "5", "me", "why", ""]),
+            call(&script::ABORT, &[V, "q", "request", "5", "me", "why", ""]),
+            call(&script::LANE, &[V, "lane", "2"]),
+            call(&script::SWEEP, &[V, "10"]),
+            call(&script::RETRY, &[V, "fail", "3", "keep"]),
+            call(&script::DELETE, &[V, "fail", "3"]),
+            call(&script::CLEANUP, &[V, "10"]),
+            call(&script::INSPECT, &[V, "run"]),
         ]
     }
 

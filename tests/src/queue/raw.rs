@@ -5,6 +5,23 @@ use redis::Value;
 
 use super::Queue;
 
+/// The format that raw calls speak, as text.
+pub const V: &str = digit(&[b'0' + FORMAT_BYTE]);
+/// The format of a release to come.
+pub const NEWER_V: &str = digit(&[b'0' + FORMAT_BYTE + 1]);
+/// The format as the byte that records begin with.
+pub const FORMAT_BYTE: u8 = {
+    assert!(leasehold_common::FORMAT < 9, "the next format needs more than a digit");
+    leasehold_common::FORMAT as u8
+};
+
+const fn digit(bytes: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => panic!("a digit is text"),
+    }
+}
+
 /// Arguments from text.
 pub fn args(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
@@ -24,7 +41,7 @@ fn shape(script: &str) -> (usize, usize) {
         "enqueue" | "finish" | "retry" | "delete" => (2, 2),
         "heartbeat" => (3, 4),
         "abort" => (2, 4),
-        "update" => (2, 1),
+        "update" => (2, 2),
         _ => (usize::MAX, 1),
     }
 }
@@ -37,8 +54,9 @@ fn spread(
     (skip, step): (usize, usize),
 ) -> Vec<String> {
     let fields = match script.name {
-        "enqueue" if words.get(1).is_some_and(|timing| timing == b"now") => 3,
-        "enqueue" | "finish" => 4,
+        "enqueue" if words.get(1).is_some_and(|form| form == b"short") => 3,
+        "enqueue" => 5,
+        "finish" => 4,
         "heartbeat" => 2,
         _ => return parts,
     };
