@@ -6,7 +6,7 @@
 --   request: an id kept across retries; grace: ms, or '' for the task's own; by, reason: text
 --   mode: '' or abandon: a run whose worker says that the system does not end its processes is given up, on record
 -- DERIVED: Q:task:<id> Q:ready:<level> Q:scheduled Q:waiting Q:deadlines Q:lanes Q:lane:<hash> Q:owner:<hash> Q:running
---   Q:lease:<id> Q:done:<state> Q:gone Q:pulse Q:waited Q:waiter:<id> Q:errors:<id> Q:phases:<id> Q:totals Q:events Q:wake
+--   Q:lease:<id> Q:done:failed Q:done:aborted Q:gone Q:pulse Q:waited Q:waiter:<id> Q:errors:<id> Q:phases:<id> Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, then per item: tag, state, hard_end_ms, kill_at_ms}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ended requested already not_found corrupt

@@ -1,6 +1,6 @@
 -- claim: hands queued tasks to one worker, each under a lease, oldest of the highest level first.
 --
--- TRANSITIONS: scheduled -> queued, waiting; queued -> running, failed, timed_out
+-- TRANSITIONS: scheduled -> queued, waiting; queued -> running, failed, timed_out; waiting -> queued
 -- ARGV: format incarnation worker number want max_bytes mode woken
 --   number: grows by one per answered claim of this incarnation on this queue; the same again = a repeat
 --   want: free slots; 0 gives a popped wake marker back
@@ -9,7 +9,7 @@
 --     at most); or closing (repeat the last answer and refuse every later claim)
 --   woken: 1 if this worker popped the wake marker
 -- DERIVED: Q:ready:<level> Q:task:<id> Q:body:<id> Q:lease:<id> Q:running Q:scheduled Q:token Q:claim:<incarnation>
---   Q:beat:<incarnation> Q:note:<id> Q:errors:<id> Q:watch Q:wake Q:done:<state> Q:deadlines Q:waiting Q:lanes Q:lane:<hash>
+--   Q:beat:<incarnation> Q:note:<id> Q:errors:<id> Q:watch Q:wake Q:done:failed Q:done:timed_out Q:deadlines Q:waiting Q:lanes Q:lane:<hash>
 --   Q:owner:<hash> Q:gone Q:totals Q:events
 -- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher; -2 claim
 --   openly at once), then per

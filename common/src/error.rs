@@ -49,14 +49,14 @@ pub enum Error {
         /// The last attempt's error.
         last: Box<Self>,
     },
-    /// The queue, or a record in it, was written by a newer release.
-    #[error("the data of {what} has format {found}, this release knows up to {known}: upgrade this process")]
+    /// The queue, or a record in it, was written by a newer release; or by one before the first format that is read.
+    #[error("the data of {what} has format {found}, this release reads {known}: {}", remedy(*found, *known))]
     NewerFormat {
         /// The queue or key.
         what: String,
         /// The version found.
         found: u32,
-        /// The highest version that this release reads.
+        /// The version that this release reads.
         known: u32,
     },
     /// A key holds something that Leasehold never puts there. Nothing was changed.
@@ -75,6 +75,15 @@ pub enum Error {
 
 /// Short for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What is to be done about data of another format.
+fn remedy(found: u32, known: u32) -> &'static str {
+    if found > known {
+        "upgrade this process"
+    } else {
+        "it is left as it is, and no release converts it: use another queue or namespace"
+    }
+}
 
 impl Error {
     /// May the same call succeed later, unchanged?

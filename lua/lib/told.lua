@@ -92,9 +92,11 @@ TOLD = {
   spend = { take = spend, fault = function(item)
     return not string.find(item.value, '^%d[%d ]*$') and 'value: charges'
   end },
-  checkpoint = { take = checkpoint, fault = function() end },
+  checkpoint = { take = checkpoint, fault = function(item)
+    return item.value ~= '' and 'value: none'
+  end },
   unkillable = { take = unkillable, fault = function(item)
-    return #item.text > PIDS_BYTES and 'text: at most 256 bytes'
+    return (item.value ~= '' or #item.text > PIDS_BYTES) and 'value: none; text: at most 256 bytes'
   end },
 }
 end

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use leasehold_common::name::BudgetName;
 use leasehold_common::script::{self, ScriptSpec};
-use leasehold_common::store::{AbortRequest, RetryAdvice};
-use leasehold_tests::queue::{Answer, Hand, NEWER_V, Queue, V, done, failed, fixed, id, task};
+use leasehold_common::store::{AbortRequest, NewTask, RetryAdvice};
+use leasehold_tests::queue::{Answer, Hand, NEWER_V, Queue, V, done, failed, fixed, id, task, task_with};
 
 /// What was seen of each script: tags and item tags.
 #[derive(Default)]
@@ -132,7 +133,17 @@ async fn items(queue: &Queue, seen: &mut Seen) {
     seen.note(&script::HEARTBEAT, &beats("e1", run_id, inc));
     seen.note(&script::UPDATE, &tell("e1", inc));
     let rev = queue.record("q1").await.rev.to_string();
+    seen.call(queue, &script::RETRY, &[V, "q1", &rev, "resume"]);
     seen.call(queue, &script::RETRY, &[V, "q1", &rev, "keep"]);
+    let budget = |t: &mut NewTask| {
+        t.body.bounds.budgets = [(BudgetName::new("calls").expect("a name"), 1)].into();
+    };
+    queue.claim(&a, 1).await;
+    let run = queue.running(&b, task_with("spends", budget)).await;
+    for (number, name) in [("1", "tokens"), ("2", "calls")] {
+        let words = [V, b.inc.as_str(), "spend", "spends", run.run.as_str(), number, "2", name];
+        seen.call(queue, &script::UPDATE, &words);
+    }
     queue.redis::<()>(&["DEL", &queue.key("task:bad")]);
 }
 

@@ -69,8 +69,10 @@ async fn a_shared_key_of_a_wrong_type_is_refused_before_any_write() {
             let refused = answer.tag() == "wrongtype";
             // Some look at a key only where they have a use for it.
             let lazy = match script.name {
-                "claim" => matches!(suffix, "done:failed" | "gone" | "deadlines" | "lanes"),
-                "enqueue" => suffix.starts_with("ready:") && suffix != "ready:normal",
+                "claim" => {
+                    matches!(suffix, "done:failed" | "done:timed_out" | "gone" | "deadlines" | "lanes")
+                }
+                "enqueue" => suffix.strip_prefix("ready:").is_some_and(|level| level.as_bytes() != words[3]),
                 "finish" => words.get(4).is_some_and(|outcome| outcome == b"completed"),
                 _ => false,
             };
@@ -80,7 +82,7 @@ async fn a_shared_key_of_a_wrong_type_is_refused_before_any_write() {
             assert!(refused || !must, "{} with {suffix}: {answer:?}", script.name);
             if !refused && suffix != "config" {
                 let spoilt = scene.queue.redis::<String>(&["TYPE", &scene.queue.key(suffix)]);
-                let before = if matches!(suffix, "totals" | "pulse") { "string" } else { "hash" };
+                let before = if matches!(suffix, "totals" | "pulse" | "lanes") { "string" } else { "hash" };
                 assert_eq!(spoilt, before, "{} with {suffix}", script.name);
             }
             if refused {
@@ -94,7 +96,8 @@ async fn a_shared_key_of_a_wrong_type_is_refused_before_any_write() {
 #[tokio::test]
 async fn a_key_of_a_task_of_a_wrong_type_stops_neither_the_task_nor_the_batch() {
     let mut scene = Scene::new().await;
-    for part in ["task", "body", "lease", "result", "errors", "log", "note", "waiter"] {
+    for part in ["task", "body", "lease", "result", "errors", "log", "note", "waiter", "phases", "checkpoint"]
+    {
         for at in 0..scene.calls().len() {
             scene.again().await;
             let (script, mut words) = scene.calls().swap_remove(at);
@@ -104,7 +107,7 @@ async fn a_key_of_a_task_of_a_wrong_type_stops_neither_the_task_nor_the_batch() 
                 "enqueue" => ("new", "new2"),
                 "retry" | "delete" => ("fail", "old"),
                 "abort" if words[1] == b"q" => ("q", "q2"),
-                "claim" | "sweep" | "cleanup" | "inspect" | "register" => ("", ""),
+                "claim" | "sweep" | "cleanup" | "lane" | "inspect" | "register" => ("", ""),
                 _ => ("run", "run2"),
             };
             if !good.is_empty() {
@@ -145,12 +148,12 @@ fn junk() -> Vec<Vec<u8>> {
 
 /// Has this argument a form that the value breaks?
 fn has_a_form(name: &str, value: &[u8]) -> bool {
-    if value.is_empty() && matches!(name, "when" | "grace" | "value" | "data") {
+    if value.is_empty() && matches!(name, "when" | "grace" | "value" | "data" | "spec" | "mode") {
         return false;
     }
     let text = matches!(
         name,
-        "id" | "worker" | "incarnation" | "run" | "request" | "by" | "reason" | "text" | "woken"
+        "id" | "lane" | "worker" | "incarnation" | "run" | "request" | "by" | "reason" | "text" | "woken"
     );
     !text
 }

@@ -44,7 +44,7 @@ impl Scene {
         let call = |script, words: &[&str]| (script, args(words));
         let mut broke = args(&[V, "inc-w", "run", run, "failed"]);
         broke.push(said(&json!({"k": "error", "d": "5", "m": "broke", "x": {"exit_code": 1}})));
-        let mut all = args(&[V, "full", "new", "normal", &fixed("body"), ""]);
+        let mut all = args(&[V, "full", "new", "high", &fixed("body"), ""]);
         all.push(said(
             &json!({"lane": "lane", "owner": "me", "deadline": "+9000", "silence": 1000, "stall": 5000,
             "budgets": {"calls": 10}}),
@@ -84,7 +84,7 @@ impl Scene {
         let key = self.queue.key(suffix);
         self.queue.redis::<()>(&["DEL", &key]);
         self.queue.redis::<()>(&["HSET", &key, "wrong", "type"]);
-        if matches!(suffix, "totals" | "pulse" | "config") {
+        if matches!(suffix, "totals" | "pulse" | "config" | "lanes") {
             self.queue.redis::<()>(&["DEL", &key]);
             self.queue.redis::<()>(&["SET", &key, "wrong type"]);
         }
