@@ -13,7 +13,7 @@
 -- RELIES ON: the record being right where a place differs; a run being closed by the proof of the sweep alone
 -- REPEATABLE: yes; what is sound is left alone
 
--- INCLUDE base types known ledger notes plain policy fixed codec record bounds lease ended place lane ending phase stop pulse failure outcome reclaim mend
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase stop pulse failure leave outcome reclaim mend
 
 local BY_BYTES = 64
 local format, by = ARGV[1], ARGV[2]

@@ -55,6 +55,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) slots: Setting<Option<usize>>,
     /// How long a stopping worker lets its runs finish: 0 to 24 h. Defaults to 25 s.
     pub(crate) drain_grace: Setting<Duration>,
+    /// How long each cleanup of a handler may take: 0 to 10 min. Defaults to 5 s.
+    pub(crate) cleanup_timeout: Setting<Duration>,
 }
 
 /// How often a reaper looks.
@@ -146,6 +148,12 @@ impl Settings {
                 lease: l.get("worker.lease", None, QueueSettings::default().lease, values::lease),
                 slots: l.get("worker.slots", None, None, |t| values::slots(t).map(Some)),
                 drain_grace: l.get("worker.drain_grace", None, Duration::from_secs(25), values::drain_grace),
+                cleanup_timeout: l.get(
+                    "worker.cleanup_timeout",
+                    None,
+                    Duration::from_secs(5),
+                    values::cleanup_timeout,
+                ),
             },
             reaper: reaper_settings(&mut l),
             retention: retention_settings(&mut l),
@@ -185,6 +193,7 @@ impl Settings {
         rows.push(row("worker.lease", &worker.lease, duration));
         rows.push(row("worker.slots", &worker.slots, |n| optional(n.map(|n| n.to_string()))));
         rows.push(row("worker.drain_grace", &worker.drain_grace, duration));
+        rows.push(row("worker.cleanup_timeout", &worker.cleanup_timeout, duration));
         rows.push(row("reaper.sweep_every", &self.reaper.sweep_every, duration));
         rows.push(row("reaper.cleanup_every", &self.reaper.cleanup_every, duration));
         rows.push(row("retention.completed", &keep.completed, duration));

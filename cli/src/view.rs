@@ -1,5 +1,6 @@
 //! How tasks and times look, for people and as JSON.
 
+mod command;
 mod task;
 
 use std::time::Duration;

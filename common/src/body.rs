@@ -1,7 +1,7 @@
 //! What of a task never changes: its name, payload, policy and headers. The scripts never look into it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -83,7 +83,7 @@ impl Body {
         for (key, value) in &self.headers {
             check_size("header", key.len() + value.len(), limits.header_bytes)?;
         }
-        Ok(())
+        crate::secret::check_body(self)
     }
 
     /// The stored form.
@@ -189,6 +189,10 @@ pub struct ExecPayload {
     /// Added to the child's environment, which else is PATH, HOME, LANG, TMPDIR and `LEASEHOLD_*`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Names among `env` whose values show as `***` wherever the run tells something. They lie in Redis as part of the
+    /// payload. Values of 4 bytes or more; an empty one is no secret. Defaults to none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub secret_env: BTreeSet<String>,
     /// Its working directory. Defaults to the worker's.
     #[serde(default)]
     pub cwd: Option<String>,

@@ -3,7 +3,8 @@
 //! Nothing here reads arguments, handles signals, runs handlers or prints. Only this crate talks to Redis, and
 //! only here are keys and scripts named.
 //!
-//! - [`name`], [`state`], [`policy`], [`bounds`], [`task`], [`body`], [`record`], [`limits`], [`time`], [`text`]: values and their rules, no I/O
+//! - [`name`], [`state`], [`policy`], [`bounds`], [`task`], [`body`], [`secret`], [`record`], [`limits`], [`time`], [`text`]: values and their
+//!   rules, no I/O
 //! - [`keys`], [`script`]: what lies where in Redis, and the scripts of `lua/`
 //! - [`transport`]: how calls travel: pools, reloads, error classes, injected faults
 //! - [`store`]: one typed method per script and read
@@ -19,6 +20,7 @@ pub mod name;
 pub mod policy;
 pub mod record;
 pub mod script;
+pub mod secret;
 pub mod state;
 pub mod store;
 pub mod task;

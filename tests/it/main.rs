@@ -18,6 +18,7 @@ mod demo;
 mod doctor_load;
 mod doctor_repair;
 mod doctor_seeds;
+mod endings;
 mod fairness;
 mod footprint;
 mod harness;

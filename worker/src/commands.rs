@@ -57,6 +57,14 @@ impl Commands {
             Ok(payload) => payload,
             Err(error) => return Some(failed(FailureKind::Rejected, error.to_string(), Then::Fail)),
         };
+        // Checked once more: not every payload was made by a producer of this release.
+        let secrets = &run.telling.secrets;
+        let kept = payload
+            .validate()
+            .and_then(|()| payload.secrets().try_for_each(|s| secrets.add("secret_env", s.as_bytes())));
+        if let Err(error) = kept {
+            return Some(failed(FailureKind::Rejected, error.to_string(), Then::Fail));
+        }
         let command = match self.start(run, &payload, body, teller).await {
             Ok(command) => command,
             Err(error) => return not_started(run, body, &error),
@@ -134,6 +142,7 @@ impl Commands {
         };
         // An abort outranks the cause it was signalled for.
         let cause = signalled.and_then(|_| run.orders().borrow().stop).map(|s| s.cause);
+        run.telling.finish_output();
         Some(outcome(&exit, cause, run.telling.output.total()))
     }
 
@@ -153,7 +162,7 @@ impl Commands {
             lease_until: run.lease_until(),
             given_up: run.stopped.clone(),
             sink: Arc::new(move |stream, bytes| {
-                own.telling.output.push(stream, bytes);
+                own.telling.push(stream, bytes);
                 own.bounds.note_life();
                 teller.news();
             }),

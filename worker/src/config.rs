@@ -11,9 +11,12 @@ use leasehold_common::time::display_duration;
 use leasehold_common::transport::ConnectOptions;
 
 use crate::exec::ExecPolicy;
+use crate::redact;
 
 /// Most slots of a queue, and of a worker.
 pub const MOST_SLOTS: usize = 10_000;
+/// Longest that a cleanup may take. A stop leaves it less in any case.
+const MOST_CLEANUP: Duration = Duration::from_secs(600);
 /// Longest drain grace.
 const MOST_DRAIN: Duration = Duration::from_secs(24 * 3600);
 
@@ -35,6 +38,13 @@ pub struct Config {
     pub lease: Option<Duration>,
     /// How long a stopping worker lets its runs finish before it hands them back. Defaults to 25 s.
     pub drain_grace: Duration,
+    /// How long each cleanup that a handler left with [`on_end`](crate::Context::on_end) may take, and half of what all
+    /// of a run may take together: at most 10 min. Defaults to 5 s. A worker that drains waits for them within the 13 s
+    /// that its last runs have after its drain grace.
+    pub cleanup_timeout: Duration,
+    /// Names of this process's own environment variables whose values no message and no output of a run may show:
+    /// `***` stands in their place. Each must be set, with nothing or 4 bytes or more. Defaults to none.
+    pub redact: Vec<String>,
     /// Which commands may run. Defaults to none.
     pub exec: ExecPolicy,
     /// Size limits.
@@ -55,6 +65,8 @@ impl Config {
             total_slots: None,
             lease: None,
             drain_grace: Duration::from_secs(25),
+            cleanup_timeout: Duration::from_secs(5),
+            redact: Vec::new(),
             exec: ExecPolicy::Off,
             limits: Limits::default(),
             connect: ConnectOptions::default(),
@@ -91,6 +103,10 @@ impl Config {
         if self.drain_grace > MOST_DRAIN {
             return Err(Error::invalid("drain grace", "is over 24h"));
         }
+        if self.cleanup_timeout > MOST_CLEANUP {
+            return Err(Error::invalid("cleanup timeout", "is over 10m"));
+        }
+        redact::of_environment(&self.redact)?;
         check_size("result limit", self.limits.result, MOST)
     }
 

@@ -126,7 +126,7 @@ impl Context {
             return Err(leasehold_common::Error::invalid("progress", format!("{share} is not 0 to 1")));
         }
         check_size("progress message", message.len(), self.inner.limits.progress)?;
-        self.inner.run.telling.set_progress(Some(share), message);
+        self.inner.run.telling.set_progress(Some(share), &message);
         self.inner.run.bounds.note_life();
         self.inner.teller.news();
         Ok(())
@@ -210,6 +210,45 @@ impl Context {
         let run = &self.inner.run;
         let bytes = until_answered(run, || self.inner.voice.checkpoint(&run.key)).await?;
         Ok(bytes.map(|bytes| decode("checkpoint", &bytes)).transpose()?)
+    }
+
+    /// Keeps a secret out of what this run tells from now on: log, progress, the messages of its failures and
+    /// panics show `***` in its place. Found is the value as it is, byte for byte, not one that is encoded or
+    /// spread over both streams of the log. A result is data and stays as it is. Each secret costs a little for
+    /// every byte that is told.
+    ///
+    /// # Errors
+    /// [`leasehold_common::Error::Invalid`] for 1 to 3 bytes; they would be found all over. Nothing is no secret.
+    pub fn redact(&self, value: impl AsRef<[u8]>) -> leasehold_common::Result<()> {
+        self.inner.run.telling.secrets.add("secret", value.as_ref())
+    }
+
+    /// Has `cleanup` run at the end of this run, however that comes: an `Ok` or an `Err`, a panic, a stop (obeyed, or
+    /// after the grace, when the handler's future has been dropped), a drain, a lost lease. Of several, the last that
+    /// was added runs first. They run before Redis is told of the end, under the same lease.
+    ///
+    /// Each may take [`Config::cleanup_timeout`](crate::Config::cleanup_timeout), all together twice that, and after
+    /// a stop no longer than the stop leaves. One that panics or is not done in time is dropped, logged and noted in
+    /// the task's log; the outcome of the run stays what it was. Nothing runs them when the process dies: what must
+    /// be cleaned up then as well belongs to a place that others can find. After a lost lease another run may be at
+    /// work already: whatever is shared has to be told apart, by [`token`](Self::token) or the like.
+    ///
+    /// ```no_run
+    /// # async fn example(context: leasehold_worker::Context) {
+    /// let scratch = "/var/tmp/scratch-7";
+    /// context.on_end(async move || {
+    ///     let _ = tokio::fs::remove_dir_all(scratch).await;
+    /// });
+    /// # }
+    /// ```
+    pub fn on_end<F, Fut>(&self, cleanup: F)
+    where
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        if !self.inner.run.cleanups.add(cleanup) {
+            tracing::warn!(task = %self.id(), "a cleanup was added after the end of its run, and never runs");
+        }
     }
 }
 

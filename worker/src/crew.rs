@@ -18,6 +18,7 @@ use crate::guard::Guard;
 use crate::heartbeat::{Heart, Leases, Nudge, Probe};
 use crate::listener::listen;
 use crate::queue_loop::{Parts, QueueLoop};
+use crate::redact::{self, Secrets};
 use crate::registry::Registry;
 use crate::runs::Runs;
 use crate::slots::Slots;
@@ -36,6 +37,7 @@ pub(crate) struct Crew {
     nudge: Nudge,
     teller: Teller,
     troubled: Troubled,
+    secrets: Arc<Secrets>,
     pub(crate) runs: Arc<Runs>,
     pub(crate) registry: Registry,
     pub(crate) drain: CancellationToken,
@@ -88,6 +90,7 @@ impl Crew {
             nudge: Nudge::default(),
             teller: Teller::default(),
             troubled: Troubled::default(),
+            secrets: Arc::new(redact::of_environment(&config.redact)?),
             runs: Arc::default(),
             drain: CancellationToken::new(),
             store,
@@ -136,6 +139,9 @@ impl Crew {
             teller: self.teller.clone(),
             voice: Arc::new(RedisVoice { store: self.store.clone(), incarnation: self.incarnation.clone() }),
             nudge: self.nudge.clone(),
+            leases: Arc::clone(&self.leases),
+            secrets: Arc::clone(&self.secrets),
+            cleanup_timeout: config.cleanup_timeout,
         });
         let total = Arc::new(Slots::new(config.total()));
         let loops = TaskTracker::new();

@@ -1,10 +1,8 @@
 //! One run from its claim to its finish.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use leasehold_common::Error;
 use leasehold_common::body::{Body, TaskKind};
 use leasehold_common::limits::Limits;
@@ -14,12 +12,15 @@ use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
 use leasehold_common::store::{Finish, Outcome, RetryAdvice, Store};
 use leasehold_common::text::head;
 
+use crate::cleanup::clean_up;
 use crate::commands::Commands;
 use crate::context::Context;
 use crate::error::{TaskError, Then};
 use crate::guard::BootInstant;
 use crate::handler::{Handled, Handlers};
-use crate::heartbeat::Nudge;
+use crate::heartbeat::{Leases, Nudge};
+use crate::panics::Caught;
+use crate::redact::Secrets;
 use crate::run::{Run, Verdict, gated, grace_over, judged};
 use crate::telling::{Teller, tell};
 use crate::voice::Voice;
@@ -39,18 +40,26 @@ pub(crate) struct Executor {
     pub(crate) teller: Teller,
     pub(crate) voice: Arc<dyn Voice>,
     pub(crate) nudge: Nudge,
+    pub(crate) leases: Arc<Leases>,
+    /// Of every run.
+    pub(crate) secrets: Arc<Secrets>,
+    /// Of one cleanup.
+    pub(crate) cleanup_timeout: Duration,
 }
 
 impl Executor {
     /// Runs a claimed task. None when the run was lost: then nothing is said.
     pub(crate) async fn run(&self, run: &Arc<Run>) -> Option<Finish> {
+        run.telling.secrets.add_all(&self.secrets);
         let outcome = match run.body() {
             Ok(body) => self.run_body(run, body).await,
             // A newer release's body: for a newer worker.
             Err(Error::NewerFormat { .. }) => Some(Outcome::Unknown { name: "(of a newer release)".into() }),
             Err(error) => Some(rejected(error.to_string())),
         };
-        let outcome = outcome?;
+        clean_up(run, self.cleanup_timeout, self.leases.of(&run.key.queue)).await;
+        run.telling.finish_output();
+        let outcome = masked(&run.telling.secrets, outcome?);
         self.tell_the_rest(run).await;
         run.set_ending();
         Some(Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome })
@@ -89,7 +98,7 @@ impl Executor {
         };
         let context = Context::new(Arc::clone(run), body.clone(), self);
         let calling = async { handler.call(context, &body.payload).await };
-        let handled = gated(run.orders(), AssertUnwindSafe(calling).catch_unwind());
+        let handled = gated(run.orders(), Caught::new(Arc::clone(&run.telling.secrets), calling));
         let (mut orders, mut verdicts) = (run.orders(), run.orders());
         let ended = tokio::select! {
             biased;
@@ -104,9 +113,7 @@ impl Executor {
         };
         Some(match ended {
             Ok(handled) => self.outcome(run, handled),
-            Err(panic) => {
-                failed(FailureKind::Error, format!("panicked: {}", panic_text(&*panic)), Then::Retry)
-            }
+            Err(panic) => failed(FailureKind::Error, self.cut(run, &panic), Then::Retry),
         })
     }
 
@@ -127,26 +134,27 @@ impl Executor {
             Handled::Failed(error) => {
                 let stop = run.orders().borrow().stop;
                 match stop {
-                    Some(stop) => stopped(stop.cause, self.cut(error.message), FailureDetail::default()),
-                    None => self.failure(error),
+                    Some(stop) => {
+                        stopped(stop.cause, self.cut(run, &error.message), FailureDetail::default())
+                    }
+                    None => self.failure(run, &error),
                 }
             }
         }
     }
 
-    fn failure(&self, error: TaskError) -> Outcome {
+    fn failure(&self, run: &Run, error: &TaskError) -> Outcome {
         match error.then {
             Then::Snooze(delay) => Outcome::Snoozed(delay),
-            then => failed(FailureKind::Error, self.cut(error.message), then),
+            then => failed(FailureKind::Error, self.cut(run, &error.message), then),
         }
     }
 
-    fn cut(&self, message: String) -> String {
-        if message.len() <= self.limits.error {
-            message
-        } else {
-            head(&message, self.limits.error).to_owned()
-        }
+    /// Masked before it is cut: the first half of a secret would not be found any more.
+    fn cut(&self, run: &Run, message: &str) -> String {
+        let mut message = run.telling.secrets.mask(message);
+        message.truncate(head(&message, self.limits.error).len());
+        message
     }
 
     /// The last output is never lost: it is told before the finish, unless the run is lost meanwhile.
@@ -194,11 +202,20 @@ pub(crate) fn stopped(cause: StopCause, message: String, detail: FailureDetail) 
     if cause == StopCause::Drain { Outcome::Released } else { Outcome::Stopped { cause, message, detail } }
 }
 
-fn rejected(message: String) -> Outcome {
-    failed(FailureKind::Rejected, message, Then::Fail)
+/// Whatever a run says at its end, no secret of it is in there.
+fn masked(secrets: &Secrets, outcome: Outcome) -> Outcome {
+    let mask = |message: String| secrets.mask(&message);
+    match outcome {
+        Outcome::Failed { kind, message, retry, detail } => {
+            Outcome::Failed { kind, message: mask(message), retry, detail }
+        }
+        Outcome::Stopped { cause, message, detail } => {
+            Outcome::Stopped { cause, message: mask(message), detail }
+        }
+        Outcome::Completed(_) | Outcome::Snoozed(_) | Outcome::Released | Outcome::Unknown { .. } => outcome,
+    }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".to_owned())
+fn rejected(message: String) -> Outcome {
+    failed(FailureKind::Rejected, message, Then::Fail)
 }

@@ -16,6 +16,7 @@ pub mod guard;
 
 mod bell;
 mod bounds;
+mod cleanup;
 mod commands;
 mod config;
 mod context;
@@ -25,7 +26,9 @@ mod executor;
 mod handler;
 mod heartbeat;
 mod listener;
+mod panics;
 mod queue_loop;
+mod redact;
 mod registry;
 mod run;
 mod runs;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::bounds::Bounds;
+use crate::cleanup::Cleanups;
 use crate::exec::RunControl;
 use crate::guard::BootInstant;
 use crate::spending::Spending;
@@ -82,6 +83,8 @@ pub(crate) struct Run {
     pub(crate) telling: Telling,
     pub(crate) bounds: Bounds,
     pub(crate) said: Said,
+    /// What its handler left to be done at its end.
+    pub(crate) cleanups: Cleanups,
     /// Cancelled by a stop, for handlers.
     pub(crate) stopped: CancellationToken,
     held: Mutex<Held>,
@@ -106,6 +109,7 @@ impl Run {
             telling: Telling::default(),
             bounds: Bounds::default(),
             said: Said::default(),
+            cleanups: Cleanups::default(),
             stopped: CancellationToken::new(),
             held: Mutex::new(held),
             orders: watch::Sender::new(Orders::default()),
@@ -198,7 +202,8 @@ impl Run {
     pub(crate) fn overstays(&self, now: BootInstant, most: Duration) -> bool {
         let over = self.orders.borrow().stop.is_some_and(|stop| now.since(stop.kill_at) >= most);
         let mut held = self.held();
-        let news = over && !held.ending && held.control.is_none() && !held.overstay_told;
+        let cleans_up = self.cleanups.are_running();
+        let news = over && !held.ending && !cleans_up && held.control.is_none() && !held.overstay_told;
         held.overstay_told |= news;
         news
     }
@@ -343,10 +348,10 @@ pub(crate) async fn grace_over(orders: &mut watch::Receiver<Orders>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn run(lease: Duration) -> Arc<Run> {
+    pub(crate) fn run(lease: Duration) -> Arc<Run> {
         let claimed = ClaimedTask {
             id: TaskId::new("t").unwrap(),
             run: RunId::new("normal:1-0").unwrap(),

@@ -10,6 +10,7 @@ use leasehold_common::store::{LogPiece, OutputStream, Progress, Store, UpdateAns
 use tokio::sync::Notify;
 
 use crate::exec::{OutputBuffer, OutputChunk, Stream};
+use crate::redact::Secrets;
 use crate::run::Run;
 use crate::runs::Runs;
 
@@ -23,6 +24,8 @@ const CALL_BYTES: usize = 192 * 1024;
 pub(crate) struct Telling {
     progress: Mutex<Newest>,
     pub(crate) output: Arc<OutputBuffer>,
+    /// What none of it may show.
+    pub(crate) secrets: Arc<Secrets>,
     /// One sender at a time, so that pieces go out in order; what is not answered yet is sent again.
     sending: tokio::sync::Mutex<Vec<OutputChunk>>,
 }
@@ -37,7 +40,8 @@ struct Newest {
 
 impl Telling {
     /// Sets the newest progress.
-    pub(crate) fn set_progress(&self, share: Option<f64>, message: String) {
+    pub(crate) fn set_progress(&self, share: Option<f64>, message: &str) {
+        let message = self.secrets.mask(message);
         let mut newest = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         newest.number += 1;
         newest.untold = true;
@@ -49,7 +53,24 @@ impl Telling {
 
     /// Adds a line to the log.
     pub(crate) fn log(&self, text: &str) {
-        self.output.push(Stream::Stdout, text.as_bytes());
+        self.push(Stream::Stdout, text.as_bytes());
+    }
+
+    /// As [`log`](Self::log), among the errors.
+    pub(crate) fn log_error(&self, text: &str) {
+        self.push(Stream::Stderr, text.as_bytes());
+    }
+
+    /// Adds output, its secrets masked. Offsets and sizes count what is told, not what was written.
+    pub(crate) fn push(&self, stream: Stream, bytes: &[u8]) {
+        self.secrets.pass(stream, bytes, |told| self.output.push(stream, told));
+    }
+
+    /// Adds what was held back as the possible beginning of a secret: nothing follows it.
+    pub(crate) fn finish_output(&self) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            self.secrets.finish(stream, |told| self.output.push(stream, told));
+        }
     }
 
     fn take_progress(&self, run: &Run) -> Option<Progress> {

@@ -90,6 +90,10 @@ pub(crate) fn grace(text: &str) -> Result<Duration> {
     duration("grace", text)
 }
 
+pub(crate) fn cleanup_timeout(text: &str) -> Result<Duration> {
+    parse_duration("cleanup_timeout", text, Duration::ZERO, Duration::from_secs(600))
+}
+
 pub(crate) fn drain_grace(text: &str) -> Result<Duration> {
     parse_duration("drain_grace", text, Duration::ZERO, Duration::from_secs(24 * 3600))
 }

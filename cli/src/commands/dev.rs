@@ -82,6 +82,8 @@ async fn serve_all(context: &Context, redis: &Running, url: &str, signals: &Stop
         lease: None,
         slots: None,
         drain_grace: None,
+        cleanup_timeout: None,
+        redact: Vec::new(),
         exec: ExecPolicy::Any,
     };
     let worker = plan.connect(context, url).await?;

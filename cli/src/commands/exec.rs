@@ -45,6 +45,10 @@ pub(crate) struct ExecArgs {
     /// A variable of its environment; repeatable
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = values::env)]
     env: Vec<(String, String)>,
+    /// The same for a value that is a secret: what the command prints and how it fails shows *** in its place, and
+    /// so does `task show`. It lies in Redis with the rest of the command. 4 bytes or more; repeatable
+    #[arg(long = "secret-env", value_name = "KEY=VALUE", value_parser = values::env)]
+    secret_env: Vec<(String, String)>,
     /// The folder it runs in, on the worker; a relative one is made absolute here [default: the worker's]
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
@@ -62,7 +66,8 @@ pub(crate) struct ExecArgs {
 pub(crate) async fn run(context: &Context, args: &ExecArgs) -> Result<Exit> {
     let payload = ExecPayload {
         argv: args.command.clone(),
-        env: args.env.iter().cloned().collect(),
+        env: args.env.iter().chain(&args.secret_env).cloned().collect(),
+        secret_env: args.secret_env.iter().map(|(name, _)| name.clone()).collect(),
         cwd: args.cwd.as_deref().map(absolute).transpose()?,
         stdin: args
             .stdin

@@ -37,6 +37,14 @@ pub(crate) struct WorkerArgs {
     /// worker.drain_grace, else 25s]
     #[arg(long, value_name = "DUR", value_parser = values::drain_grace)]
     drain_grace: Option<Duration>,
+    /// How long each cleanup of a handler may take after its run: a duration with its unit, 0s to 10m [default:
+    /// worker.cleanup_timeout, else 5s]
+    #[arg(long, value_name = "DUR", value_parser = values::cleanup_timeout)]
+    cleanup_timeout: Option<Duration>,
+    /// A variable of this worker's own environment whose value shows as *** in all that its runs tell: output, log,
+    /// progress and messages; it must be set, to 4 bytes or more; repeatable
+    #[arg(long = "redact-env", value_name = "NAME")]
+    redact_env: Vec<String>,
     /// Run commands: any, or those whose program matches GLOB, an absolute path in which * stays within a folder
     /// and ** does not; repeatable
     #[arg(
@@ -65,6 +73,8 @@ pub(crate) async fn run(context: &Context, args: &WorkerArgs) -> Result<Exit> {
         lease: args.lease,
         slots: args.slots,
         drain_grace: args.drain_grace,
+        cleanup_timeout: args.cleanup_timeout,
+        redact: args.redact_env.clone(),
         exec,
     }
     .connect(context, &context.settings.redis_url.value)
@@ -106,6 +116,10 @@ pub(crate) struct Plan {
     pub(crate) slots: Option<usize>,
     /// Unless it is the setting's.
     pub(crate) drain_grace: Option<Duration>,
+    /// Of one cleanup, unless it is the setting's.
+    pub(crate) cleanup_timeout: Option<Duration>,
+    /// Its own variables that are secrets.
+    pub(crate) redact: Vec<String>,
     /// Which commands it runs.
     pub(crate) exec: ExecPolicy,
 }
@@ -125,10 +139,13 @@ impl Plan {
         for (queue, slots) in &self.queues {
             worker = worker.queue(queue, *slots);
         }
+        let cleanup_timeout = settings.worker.cleanup_timeout.or_flag(self.cleanup_timeout);
         let total = settings.worker.slots.or_flag(self.slots.map(Some));
         Ok(worker.configure(|config| {
             config.namespace = settings.namespace.value.clone();
             config.total_slots = total;
+            config.cleanup_timeout = cleanup_timeout;
+            config.redact = self.redact;
             config.lease = chosen.then_some(lease);
             config.limits = settings.limits();
             config.queue_settings = settings.queue_settings(lease);

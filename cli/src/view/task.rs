@@ -1,6 +1,6 @@
 //! One task: everything that is known of it.
 
-use leasehold_common::body::{Body, ExecPayload, TaskKind};
+use leasehold_common::body::Body;
 use leasehold_common::name::QueueName;
 use leasehold_common::record::{Failure, Stop, TaskDetail, TaskRecord};
 use leasehold_common::state::TaskState;
@@ -9,7 +9,7 @@ use leasehold_common::time::{display_duration, display_time};
 use leasehold_producer::json::{Bytes, from_msgpack};
 use serde_json::{Map, Value, json};
 
-use super::{Lines, ago, millis};
+use super::{Lines, ago, command, millis};
 
 /// Bytes of a payload or output that a person is shown; `--json` has all of it.
 const SHOWN: usize = 2000;
@@ -23,7 +23,7 @@ pub(crate) fn document(queue: &QueueName, detail: &TaskDetail) -> Value {
         map.insert("kind".into(), json!(body.kind));
         map.insert("owner".into(), json!(body.owner));
         map.insert("headers".into(), json!(body.headers));
-        map.insert("payload".into(), mapped(&body.payload));
+        map.insert("payload".into(), mapped(&command::payload(body)));
     }
     map.insert("output".into(), detail.output.as_ref().map_or(Value::Null, |output| mapped(output)));
     map.insert("note".into(), json!(detail.note));
@@ -137,11 +137,7 @@ pub(crate) fn text(queue: &QueueName, detail: &TaskDetail, now: u64) -> String {
 }
 
 fn what(lines: &mut Lines, body: &Body) {
-    let command = match body.kind {
-        TaskKind::Exec => leasehold_common::task::decode::<ExecPayload>("payload", &body.payload).ok(),
-        TaskKind::Handler => None,
-    };
-    match command {
+    match command::command(body) {
         Some(command) => {
             let words: Vec<String> = command.argv.iter().map(|word| quoted(word)).collect();
             lines.add("command", head(&words.join(" "), SHOWN));

@@ -158,5 +158,5 @@ async fn r20_a_command_is_a_task_after_one_round_trip() {
 }
 
 fn command() -> ExecPayload {
-    ExecPayload { argv: vec!["true".to_owned()], env: Default::default(), cwd: None, stdin: None }
+    ExecPayload { argv: vec!["true".to_owned()], ..ExecPayload::default() }
 }

@@ -89,7 +89,7 @@ async fn r05_an_abort_at_any_moment_of_a_commands_start_or_end_leaves_nothing_of
         let id: TaskId = {
             let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
             let env = [kit.mark()].into();
-            let command = leasehold_producer::ExecPayload { argv, env, cwd: None, stdin: None };
+            let command = leasehold_producer::ExecPayload { argv, env, ..Default::default() };
             kit.producer.exec(kit.queue.clone(), command).stop_grace(GRACE).await.unwrap().id().clone()
         };
         if i == 0 {

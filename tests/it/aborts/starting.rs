@@ -19,7 +19,7 @@ fn file(folder: &Path, name: &str, text: &str, mode: u32) -> String {
 
 fn payload(argv: &[&str]) -> ExecPayload {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-    ExecPayload { argv, env: Default::default(), cwd: None, stdin: None }
+    ExecPayload { argv, ..ExecPayload::default() }
 }
 
 /// It failed for good at its first attempt, as rejected; its message.

@@ -1,0 +1,175 @@
+//! What a handler left to be done runs on every way out, before the end is told, and changes nothing of it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold_producer::{Policy, Store, TaskId, TaskState};
+use leasehold_tests::eventually_async;
+use leasehold_worker::{Context, Task, TaskError, Worker};
+use serde::{Deserialize, Serialize};
+
+use crate::aborts::kit::{Kit, LIMIT, quick};
+
+/// How the handler ends.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Leave {
+    Ok,
+    Err,
+    Panic,
+    Obey,
+    Ignore,
+    /// With an `Ok`, after cleanups that panic and that hang.
+    Messy,
+    /// Without end, and so does its cleanup.
+    Hang,
+}
+
+impl Task for Leave {
+    const NAME: &'static str = "leave";
+    type Output = u64;
+}
+
+/// What each cleanup saw: task, number, state of the task meanwhile.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<(String, u32, Option<TaskState>)>>>);
+
+impl Seen {
+    fn of(&self, id: &str) -> Vec<(u32, Option<TaskState>)> {
+        let seen = self.0.lock().unwrap();
+        seen.iter().filter(|(task, ..)| task == id).map(|(_, number, state)| (*number, *state)).collect()
+    }
+
+    fn handler(&self, store: &Store, worker: Worker) -> Worker {
+        let (seen, store) = (self.clone(), store.clone());
+        worker.handle(move |context: Context, how: Leave| leave(seen.clone(), store.clone(), context, how))
+    }
+
+    fn note(&self, store: &Store, context: &Context, number: u32) {
+        let (seen, store, inner) = (self.clone(), store.clone(), context.clone());
+        context.on_end(async move || {
+            let record = store.record(inner.queue(), inner.id()).await.unwrap();
+            let state = record.map(|record| record.state);
+            seen.0.lock().unwrap().push((inner.id().to_string(), number, state));
+        });
+    }
+}
+
+async fn leave(seen: Seen, store: Store, context: Context, how: Leave) -> Result<u64, TaskError> {
+    seen.note(&store, &context, 1);
+    match how {
+        Leave::Messy => {
+            context.on_end(|| std::future::pending());
+            context.on_end(async || panic!("in a cleanup"));
+        }
+        Leave::Hang => context.on_end(|| std::future::pending()),
+        _ => {}
+    }
+    seen.note(&store, &context, 2);
+    match how {
+        Leave::Ok | Leave::Messy => Ok(7),
+        Leave::Err => Err(TaskError::fatal("no")),
+        Leave::Panic => panic!("no"),
+        Leave::Obey => {
+            context.stopped().cancelled().await;
+            Err(TaskError::retry("stopped"))
+        }
+        Leave::Ignore | Leave::Hang => std::future::pending().await,
+    }
+}
+
+fn once() -> Policy {
+    Policy { max_attempts: 1, stop_grace: Duration::from_millis(100), ..quick() }
+}
+
+async fn cleaned(seen: &Seen, id: &TaskId, state: Option<TaskState>) {
+    eventually_async(&format!("{id} is cleaned up"), LIMIT, async || {
+        let seen = seen.of(id.as_str());
+        if seen == [(2, state), (1, state)] { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r69_cleanups_run_on_every_way_out_before_the_end_is_told() {
+    let (kit, seen) = (Kit::new().await, Seen::default());
+    let hands = kit.hands(8, |worker| seen.handler(kit.store(), worker)).await;
+    for (how, end) in [
+        (Leave::Ok, TaskState::Completed),
+        (Leave::Err, TaskState::Failed),
+        (Leave::Panic, TaskState::Failed),
+    ] {
+        let id = kit.enqueue(&format!("{how:?}"), &how, once()).await;
+        kit.reaches(&id, end).await;
+        cleaned(&seen, &id, Some(TaskState::Running)).await;
+    }
+    for how in [Leave::Obey, Leave::Ignore] {
+        let id = kit.enqueue(&format!("aborted {how:?}"), &how, once()).await;
+        kit.reaches(&id, TaskState::Running).await;
+        kit.abort(&id).await;
+        kit.reaches(&id, TaskState::Aborted).await;
+        cleaned(&seen, &id, Some(TaskState::Aborting)).await;
+        let policy = Policy { run_timeout: Some(Duration::from_millis(50)), ..once() };
+        let id = kit.enqueue(&format!("late {how:?}"), &how, policy).await;
+        kit.reaches(&id, TaskState::TimedOut).await;
+        cleaned(&seen, &id, Some(TaskState::Running)).await;
+    }
+    let mut handed_back = Vec::new();
+    for how in [Leave::Obey, Leave::Ignore] {
+        let id = kit.enqueue(&format!("drained {how:?}"), &how, once()).await;
+        kit.reaches(&id, TaskState::Running).await;
+        handed_back.push(id);
+    }
+    hands.stop().await;
+    for id in handed_back {
+        assert_eq!(kit.record(&id).await.state, TaskState::Queued);
+        cleaned(&seen, &id, Some(TaskState::Running)).await;
+    }
+    kit.end([]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r69_a_lost_run_is_cleaned_up_and_says_nothing() {
+    let (kit, seen) = (Kit::new().await, Seen::default());
+    let hands = kit.hands(2, |worker| seen.handler(kit.store(), worker)).await;
+    let id = kit.enqueue("lost", &Leave::Ignore, once()).await;
+    kit.reaches(&id, TaskState::Running).await;
+    kit.redis.command::<()>(&["FLUSHALL"]);
+    cleaned(&seen, &id, None).await;
+    assert!(kit.store().record(&kit.queue, &id).await.unwrap().is_none());
+    hands.stop().await;
+    kit.end([]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r69_cleanups_that_panic_or_hang_are_noted_and_change_nothing() {
+    let (kit, seen) = (Kit::new().await, Seen::default());
+    let set = |worker: Worker| worker.configure(|config| config.cleanup_timeout = Duration::from_secs(2));
+    let hands = kit.hands(2, |worker| set(seen.handler(kit.store(), worker))).await;
+    let id = kit.enqueue("messy", &Leave::Messy, once()).await;
+    kit.reaches(&id, TaskState::Completed).await;
+    cleaned(&seen, &id, Some(TaskState::Running)).await;
+    let log = kit.log_text(&id).await;
+    assert!(log.contains(&format!("leasehold: a cleanup panicked at {}:", file!())), "{log}");
+    assert!(log.contains("leasehold: a cleanup took longer than 2s and was dropped\n"), "{log}");
+    assert!(kit.detail(&id).await.failures.is_empty());
+    hands.stop().await;
+    kit.end([]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r69_a_cleanup_that_hangs_is_over_before_the_hard_end_of_a_stop() {
+    let kit = Kit::with_lease(Duration::from_secs(1)).await;
+    let seen = Seen::default();
+    let set = |worker: Worker| worker.configure(|config| config.cleanup_timeout = Duration::from_secs(600));
+    let hands = kit.hands(2, |worker| set(seen.handler(kit.store(), worker))).await;
+    let id = kit.enqueue("hangs", &Leave::Hang, once()).await;
+    kit.reaches(&id, TaskState::Running).await;
+    kit.abort(&id).await;
+    // No reaper is there to end it: its worker does.
+    kit.reaches(&id, TaskState::Aborted).await;
+    let log = kit.log_text(&id).await;
+    assert!(log.contains("was dropped: the stop of the run left no more time\n"), "{log}");
+    assert!(log.contains("1 cleanups were not run"), "{log}");
+    hands.stop().await;
+    kit.end([]).await;
+}
