@@ -1,5 +1,6 @@
 //! The command line: what there is to say, and how a wrong word is told.
 
+pub(crate) mod result_flags;
 pub(crate) mod task_flags;
 pub(crate) mod values;
 

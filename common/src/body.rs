@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits::{Limits, check_size};
 use crate::name::{Lane, Owner, TaskName};
 use crate::policy::{Policy, Priority};
+use crate::result_rule::ResultRule;
 
 /// What kind of work a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -45,6 +46,8 @@ pub struct Body {
     pub bounds: Bounds,
     /// Passed through to the handler: trace context and the like.
     pub headers: BTreeMap<String, String>,
+    /// What counts as its result.
+    pub result_rule: ResultRule,
 }
 
 /// The stored form: an array, its version first. What is at its default is nil, for it lies in Redis a million times.
@@ -58,7 +61,8 @@ struct Stored<'a>(
     Option<Priority>,
     Option<Cow<'a, str>>,
     Cow<'a, BTreeMap<String, String>>,
-    #[serde(default)] Option<More>,
+    // Not there at all at its default: most tasks have none of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<More>,
 );
 
 /// What few tasks have.
@@ -68,6 +72,8 @@ struct More {
     lane: Option<Lane>,
     #[serde(default)]
     bounds: Bounds,
+    #[serde(default)]
+    result_rule: ResultRule,
 }
 
 impl Body {
@@ -78,12 +84,21 @@ impl Body {
     pub fn validate(&self, limits: &Limits) -> Result<()> {
         self.policy.validate()?;
         self.bounds.validate()?;
+        self.check_result_rule()?;
         check_size("payload", self.payload.len(), limits.payload)?;
         check_size("number of headers", self.headers.len(), limits.headers)?;
         for (key, value) in &self.headers {
             check_size("header", key.len() + value.len(), limits.header_bytes)?;
         }
         crate::secret::check_body(self)
+    }
+
+    fn check_result_rule(&self) -> Result<()> {
+        if self.kind == TaskKind::Exec && !self.result_rule.is_any() {
+            let reason = "is for handlers: a command reports no result yet; leave it at any";
+            return Err(Error::invalid("result rule", reason));
+        }
+        self.result_rule.validate()
     }
 
     /// The stored form.
@@ -131,11 +146,12 @@ impl Body {
             lane: more.lane,
             bounds: more.bounds,
             headers: s.7.into_owned(),
+            result_rule: more.result_rule,
         })
     }
 
     fn more(&self) -> More {
-        More { lane: self.lane.clone(), bounds: self.bounds.clone() }
+        More { lane: self.lane.clone(), bounds: self.bounds.clone(), result_rule: self.result_rule.clone() }
     }
 
     /// Of name, payload and spec, headers apart: the same id with the same digest is the same task.
@@ -219,12 +235,38 @@ mod tests {
             lane: Some(Lane::new("session ö").unwrap()),
             bounds: Bounds::command(),
             headers: BTreeMap::from([("traceparent".to_owned(), "00-1".to_owned())]),
+            result_rule: ResultRule::Any,
         }
     }
 
     #[test]
     fn bodies_round_trip() {
         assert_eq!(Body::decode(&body().encode().unwrap()).unwrap(), body());
+        let ruled = Body { result_rule: ResultRule::Required, ..body() };
+        assert_eq!(Body::decode(&ruled.encode().unwrap()).unwrap(), ruled);
+    }
+
+    #[test]
+    fn r63_a_body_without_a_rule_is_stored_and_told_apart_as_before() {
+        let bytes = body().encode().unwrap();
+        assert_eq!(bytes[0], 0x98, "eight elements");
+        assert_eq!(body().digest(), [18, 120, 146, 6, 177, 126, 64, 86]);
+        let ruled = Body { result_rule: ResultRule::Required, ..body() };
+        assert_ne!(ruled.digest(), body().digest());
+        let other = Body { result_rule: ResultRule::JsonSchema(true.into()), ..body() };
+        assert_ne!(ruled.digest(), other.digest());
+    }
+
+    #[test]
+    fn r63_a_command_has_no_rule_yet() {
+        let limits = Limits::default();
+        for (kind, result_rule, accepted) in [
+            (TaskKind::Exec, ResultRule::Required, false),
+            (TaskKind::Exec, ResultRule::Any, true),
+            (TaskKind::Handler, ResultRule::Required, true),
+        ] {
+            assert_eq!(Body { kind, result_rule, ..body() }.validate(&limits).is_ok(), accepted, "{kind:?}");
+        }
     }
 
     #[test]

@@ -3,22 +3,25 @@
 //! Nothing here reads arguments, handles signals, runs handlers or prints. Only this crate talks to Redis, and
 //! only here are keys and scripts named.
 //!
-//! - [`name`], [`state`], [`policy`], [`bounds`], [`task`], [`body`], [`secret`], [`record`], [`limits`], [`time`], [`text`]: values and their
-//!   rules, no I/O
+//! - [`name`], [`state`], [`policy`], [`bounds`], [`task`], [`body`], [`result_rule`], [`secret`], [`json`], [`record`],
+//!   [`limits`], [`time`], [`text`]: values and their rules, no I/O
 //! - [`keys`], [`script`]: what lies where in Redis, and the scripts of `lua/`
 //! - [`transport`]: how calls travel: pools, reloads, error classes, injected faults
 //! - [`store`]: one typed method per script and read
 //! - [`doctor`]: the invariants, checked on a live system
 
+mod base64;
 pub mod body;
 pub mod bounds;
 pub mod doctor;
 pub mod error;
+pub mod json;
 pub mod keys;
 pub mod limits;
 pub mod name;
 pub mod policy;
 pub mod record;
+pub mod result_rule;
 pub mod script;
 pub mod secret;
 pub mod state;

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use crate::bounds::Bounds;
 use crate::error::{Error, Result};
 use crate::policy::{Policy, Priority};
+use crate::result_rule::ResultRule;
 
 /// The queue of tasks that name none.
 pub const DEFAULT_QUEUE: &str = "default";
@@ -41,7 +42,7 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
     }
 }
 
-/// A task's bounds and its place among others.
+/// A task's bounds, its place among others, and what counts as its result.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Spec {
     /// How often, how long, how soon again.
@@ -50,6 +51,8 @@ pub struct Spec {
     pub priority: Priority,
     /// Its time as a whole, silence, budgets.
     pub bounds: Bounds,
+    /// What its output must be like. Defaults to anything.
+    pub result_rule: ResultRule,
 }
 
 /// Encodes a payload or an output as MessagePack: structs as maps, so that fields may be added later.

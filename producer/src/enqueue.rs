@@ -15,8 +15,8 @@ use leasehold_common::task;
 use crate::error::{Error, Result};
 use crate::{
     Backoff, Body, Bounds, BudgetName, Deadline, Enqueued, ExecPayload, KnownState, Lane, OnLeaseExpired,
-    Owner, Policy, Priority, Producer, QueueName, RawOutput, Spec, Task, TaskHandle, TaskId, TaskKind,
-    TaskName,
+    Owner, Policy, Priority, Producer, QueueName, RawOutput, ResultRule, Spec, Task, TaskHandle, TaskId,
+    TaskKind, TaskName,
 };
 
 /// Tasks of one bulk enqueue that share a deadline: a few batches, so that others get their turn in between.
@@ -62,6 +62,7 @@ impl Draft {
             lane: None,
             bounds: spec.bounds,
             headers: BTreeMap::new(),
+            result_rule: spec.result_rule,
         };
         Self { queue, id: None, when: When::Now, body }
     }
@@ -90,8 +91,7 @@ impl Producer {
             if command.argv.is_empty() {
                 return Err(Error::invalid("argv", "is empty: it names no command"));
             }
-            let spec =
-                Spec { policy: Policy::command(), priority: Priority::default(), bounds: Bounds::command() };
+            let spec = Spec { policy: Policy::command(), bounds: Bounds::command(), ..Spec::default() };
             let payload = task::encode("payload", &command)?;
             let mut draft = Draft::new(queue, TaskName::new(EXEC_NAME)?, payload, spec);
             draft.body.kind = TaskKind::Exec;
@@ -347,11 +347,21 @@ impl<O> Enqueue<O> {
         })
     }
 
-    /// All bounds and the priority at once, in place of the task type's.
+    /// All bounds, the priority and the result rule at once, in place of the task type's.
     pub fn spec(self, spec: Spec) -> Self {
         self.with(|draft| {
             (draft.body.policy, draft.body.priority) = (spec.policy, spec.priority);
             draft.body.bounds = spec.bounds;
+            draft.body.result_rule = spec.result_rule;
+            Ok(())
+        })
+    }
+
+    /// What the handler's output must be like for the task to complete; else it fails as `invalid_result`, and is not
+    /// retried. A schema is compiled at the `.await`. Defaults to the task type's, else anything; commands have none.
+    pub fn result_rule(self, rule: ResultRule) -> Self {
+        self.with(|draft| {
+            draft.body.result_rule = rule;
             Ok(())
         })
     }

@@ -44,7 +44,6 @@
 //! [`json`] maps payloads; `repeat` tries again. This crate runs no handlers, handles no signals and prints
 //! nothing; only the store underneath knows Redis.
 
-mod base64;
 mod batcher;
 mod enqueue;
 mod error;
@@ -81,6 +80,7 @@ pub use leasehold_common::record::{
     BudgetUse, Failure, FailureDetail, FailureKind, PhaseNow, PhasePast, Reconciled, Stop, StopCause,
     TaskDetail, TaskRecord,
 };
+pub use leasehold_common::result_rule::ResultRule;
 pub use leasehold_common::state::TaskState;
 pub use leasehold_common::store::{
     AbortAnswer, AbortRequest, Cursor, DeleteAnswer, Enqueued, Gathering, KnownState, LaneRow, LogEntry,

@@ -38,7 +38,7 @@ pub struct RawTask {
     pub id: Option<TaskId>,
     /// When it may first run. Defaults to at once.
     pub when: When,
-    /// Bounds and priority. Defaults to [`Spec::default`].
+    /// Bounds, priority and result rule. Defaults to [`Spec::default`].
     pub spec: Spec,
     /// Whom it belongs to. Defaults to nobody.
     pub owner: Option<Owner>,
@@ -82,6 +82,7 @@ impl RawTask {
             lane: self.lane,
             bounds: self.spec.bounds,
             headers: self.headers,
+            result_rule: self.spec.result_rule,
         };
         Ok(Draft { queue: self.queue, id: self.id, when: self.when, body })
     }

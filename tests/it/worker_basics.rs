@@ -116,6 +116,7 @@ fn new_task(id: &str, act: &Act, policy: Policy) -> NewTask {
         lane: None,
         bounds: Bounds::default(),
         headers: Default::default(),
+        result_rule: Default::default(),
     };
     NewTask { id: TaskId::new(id).unwrap(), body, when: When::Now }
 }

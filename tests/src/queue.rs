@@ -111,6 +111,7 @@ pub fn task_with(name: &str, change: impl FnOnce(&mut NewTask)) -> NewTask {
         lane: None,
         bounds: Bounds::default(),
         headers: BTreeMap::new(),
+        result_rule: Default::default(),
     };
     let mut task = NewTask { id: id(name), body, when: When::Now };
     change(&mut task);

@@ -50,7 +50,7 @@ async fn r69_a_cleanup_may_leave_another() {
 async fn r69_panics_and_time_are_bounded_and_told() {
     let run = run(HOUR);
     let noted = noting(&run, 0..1);
-    run.cleanups.add(|| std::future::pending());
+    run.cleanups.add(std::future::pending::<()>);
     run.telling.secrets.add("secret", b"hunter22").unwrap();
     run.cleanups.add(async || panic!("hunter22"));
     clean_up(&run, SHORT, LEASE).await;
@@ -65,7 +65,7 @@ async fn r69_all_together_are_bounded() {
     let run = run(HOUR);
     let noted = noting(&run, 0..2);
     for _ in 0..3 {
-        run.cleanups.add(|| std::future::pending());
+        run.cleanups.add(std::future::pending::<()>);
     }
     let began = Instant::now();
     clean_up(&run, SHORT, LEASE).await;
@@ -112,7 +112,7 @@ async fn r69_a_stop_in_the_middle_of_a_cleanup_bounds_it() {
     let orders = Arc::clone(&run);
     run.cleanups.add(async move || {
         orders.stop(StopCause::Abort, BootInstant::now().plus(Duration::from_millis(20)));
-        std::future::pending().await
+        std::future::pending::<()>().await;
     });
     clean_up(&run, HOUR, Duration::from_millis(20)).await;
     assert!(log_of(&run).contains("was dropped: the stop of the run left no more time"));

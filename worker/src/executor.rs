@@ -19,6 +19,7 @@ use crate::error::{TaskError, Then};
 use crate::guard::BootInstant;
 use crate::handler::{Handled, Handlers};
 use crate::heartbeat::{Leases, Nudge};
+use crate::judge::judge;
 use crate::panics::Caught;
 use crate::redact::Secrets;
 use crate::run::{Run, Verdict, gated, grace_over, judged};
@@ -112,12 +113,12 @@ impl Executor {
             }
         };
         Some(match ended {
-            Ok(handled) => self.outcome(run, handled),
+            Ok(handled) => self.outcome(run, body, handled).await,
             Err(panic) => failed(FailureKind::Error, self.cut(run, &panic), Then::Retry),
         })
     }
 
-    fn outcome(&self, run: &Run, handled: Handled) -> Outcome {
+    async fn outcome(&self, run: &Run, body: &Body, handled: Handled) -> Outcome {
         match handled {
             Handled::Done(output) if output.len() > self.limits.result => {
                 let message = format!(
@@ -128,7 +129,10 @@ impl Executor {
                 failed(FailureKind::InvalidResult, message, Then::Fail)
             }
             // The work had ended before the stop could change it.
-            Handled::Done(output) => Outcome::Completed(output),
+            Handled::Done(output) => match judge(&body.result_rule, output).await {
+                Ok(output) => Outcome::Completed(output),
+                Err(breach) => failed(FailureKind::InvalidResult, breach, Then::Fail),
+            },
             Handled::Unreadable(message) => rejected(message),
             Handled::InvalidResult(message) => failed(FailureKind::InvalidResult, message, Then::Fail),
             Handled::Failed(error) => {

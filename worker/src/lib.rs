@@ -25,6 +25,7 @@ mod error;
 mod executor;
 mod handler;
 mod heartbeat;
+mod judge;
 mod listener;
 mod panics;
 mod queue_loop;
@@ -49,6 +50,7 @@ pub use leasehold_common::name::{
     BudgetName, Incarnation, Lane, Namespace, Owner, QueueName, TaskId, TaskName, WorkerName,
 };
 pub use leasehold_common::policy::{Backoff, OnLeaseExpired, Policy, Priority};
+pub use leasehold_common::result_rule::ResultRule;
 pub use leasehold_common::store::QueueSettings;
 pub use leasehold_common::task::{Spec, Task};
 pub use leasehold_common::transport::ConnectOptions;

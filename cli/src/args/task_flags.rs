@@ -101,7 +101,7 @@ impl TaskFlags {
         TaskChoice {
             id: self.id.clone(),
             when,
-            spec: Spec { policy, priority: self.priority, bounds },
+            spec: Spec { policy, priority: self.priority, bounds, ..Spec::default() },
             owner: self.owner.clone(),
             lane: self.lane.clone(),
             headers: self.headers.iter().cloned().collect(),

@@ -4,10 +4,11 @@ use std::io::Read as _;
 
 use clap::Args;
 use leasehold_producer::{
-    Bounds, Enqueued, KnownState, Payload, Producer, RawOutput, RawTask, TaskHandle, TaskKind, TaskName,
+    Bounds, Enqueued, KnownState, Payload, Producer, RawOutput, RawTask, Spec, TaskHandle, TaskKind, TaskName,
 };
 use serde_json::{Value, json};
 
+use crate::args::result_flags::ResultFlags;
 use crate::args::task_flags::{QueueArg, TaskFlags};
 use crate::args::values;
 use crate::context::Context;
@@ -35,12 +36,15 @@ pub(crate) struct EnqueueArgs {
     #[arg(long)]
     bytes_as_base64: bool,
     #[command(flatten)]
+    result: ResultFlags,
+    #[command(flatten)]
     flags: TaskFlags,
 }
 
 /// Runs it.
 pub(crate) async fn run(context: &Context, args: &EnqueueArgs) -> Result<Exit> {
     let payload = payload(args, context.settings.limits.payload.value)?;
+    let result_rule = args.result.rule()?;
     let choice = args.flags.choose(&context.settings.enqueue, &Bounds::default());
     let task = RawTask {
         queue: args.queue.queue.clone(),
@@ -49,7 +53,7 @@ pub(crate) async fn run(context: &Context, args: &EnqueueArgs) -> Result<Exit> {
         payload: if args.bytes_as_base64 { Payload::Json(payload) } else { Payload::PlainJson(payload) },
         id: choice.id,
         when: choice.when,
-        spec: choice.spec,
+        spec: Spec { result_rule, ..choice.spec },
         owner: choice.owner,
         lane: choice.lane,
         headers: choice.headers,

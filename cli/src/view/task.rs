@@ -23,6 +23,7 @@ pub(crate) fn document(queue: &QueueName, detail: &TaskDetail) -> Value {
         map.insert("kind".into(), json!(body.kind));
         map.insert("owner".into(), json!(body.owner));
         map.insert("headers".into(), json!(body.headers));
+        map.insert("result_rule".into(), json!(body.result_rule.as_str()));
         map.insert("payload".into(), mapped(&command::payload(body)));
     }
     map.insert("output".into(), detail.output.as_ref().map_or(Value::Null, |output| mapped(output)));
@@ -149,6 +150,9 @@ fn what(lines: &mut Lines, body: &Body) {
             lines.add("name", body.name.as_str());
             lines.add("payload", &shortened(&mapped(&body.payload)));
         }
+    }
+    if !body.result_rule.is_any() {
+        lines.add("result", &format!("must follow its rule {}", body.result_rule.as_str()));
     }
     if let Some(owner) = &body.owner {
         lines.add("owner", owner.as_str());

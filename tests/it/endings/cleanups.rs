@@ -29,9 +29,12 @@ impl Task for Leave {
     type Output = u64;
 }
 
-/// What each cleanup saw: task, number, state of the task meanwhile.
+/// Task and number of a cleanup, and the state of the task meanwhile.
+type Sight = (String, u32, Option<TaskState>);
+
+/// What each cleanup saw.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(String, u32, Option<TaskState>)>>>);
+struct Seen(Arc<Mutex<Vec<Sight>>>);
 
 impl Seen {
     fn of(&self, id: &str) -> Vec<(u32, Option<TaskState>)> {
@@ -58,10 +61,10 @@ async fn leave(seen: Seen, store: Store, context: Context, how: Leave) -> Result
     seen.note(&store, &context, 1);
     match how {
         Leave::Messy => {
-            context.on_end(|| std::future::pending());
+            context.on_end(std::future::pending::<()>);
             context.on_end(async || panic!("in a cleanup"));
         }
-        Leave::Hang => context.on_end(|| std::future::pending()),
+        Leave::Hang => context.on_end(std::future::pending::<()>),
         _ => {}
     }
     seen.note(&store, &context, 2);

@@ -5,4 +5,5 @@
 
 mod cleanups;
 mod panics;
+mod results;
 mod secrets;
