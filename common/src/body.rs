@@ -197,7 +197,7 @@ fn check_version(bytes: &[u8]) -> Result<()> {
 }
 
 /// The payload of a command task.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecPayload {
     /// The command and its arguments; the first is looked up on the child's PATH.

@@ -1,5 +1,7 @@
 //! Values that no message and no output may show.
 
+use std::fmt;
+
 use crate::body::{Body, ExecPayload, TaskKind};
 use crate::error::{Error, Result};
 use crate::task::decode;
@@ -23,6 +25,20 @@ pub fn check_secret(field: &'static str, name: &str, value: &[u8]) -> Result<()>
             value.len()
         ),
     ))
+}
+
+impl fmt::Debug for ExecPayload {
+    /// Its size, and names of variables: neither arguments nor values belong into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecPayload")
+            .field("program", &self.argv.first())
+            .field("arguments", &self.argv.len().saturating_sub(1))
+            .field("env", &self.env.keys())
+            .field("secret_env", &self.secret_env)
+            .field("cwd", &self.cwd)
+            .field("stdin_bytes", &self.stdin.as_ref().map(Vec::len))
+            .finish()
+    }
 }
 
 impl ExecPayload {
@@ -77,6 +93,18 @@ mod tests {
         assert_eq!(missing, "invalid secret_env: \"TOKN\" is not among the variables of env");
         let short = check("TOKEN", "abc").unwrap_err();
         assert!(short.contains("has 3 bytes; one of 4 or more") && !short.contains("abc"), "{short}");
+    }
+
+    #[test]
+    fn a_payload_in_a_log_shows_no_value() {
+        let payload = ExecPayload {
+            argv: vec!["curl".into(), "hunter22".into()],
+            env: BTreeMap::from([("TOKEN".into(), "hunter22".into())]),
+            stdin: Some(b"hunter22".to_vec()),
+            ..ExecPayload::default()
+        };
+        let shown = format!("{payload:?}");
+        assert!(!shown.contains("hunter22") && shown.contains("TOKEN"), "{shown}");
     }
 
     #[test]
