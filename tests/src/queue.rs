@@ -6,10 +6,12 @@
 mod check;
 mod raw;
 mod record;
+mod told;
 
 pub use check::{Move, breaches};
 pub use raw::{Answer, FORMAT_BYTE, NEWER_V, V, args};
 pub use record::{fixed, fixed_with};
+pub use told::{budget, budgets, in_lane, in_lane_with, lane, owner};
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
