@@ -69,6 +69,8 @@ local function ask(item, rec)
     return 'ended', rec.st, now, now
   end
   if item.mode == 'abandon' and is_unkillable(rec) then
+    -- A repeat of this request is answered by it, not one of the abort before.
+    rec.sp.rq = item.request
     local message = 'given up by ' .. item.by .. ' while these processes were alive still: ' .. rec.uk[2]
     end_failed(id, rec, { kind = 'abandoned', message = message })
     return 'ended', rec.st, now, now
