@@ -52,9 +52,29 @@ async fn changes_nothing(
     let progress =
         Progress { id: id(name), run: run.clone(), number: 99, share: Some(1.0), message: "late".to_owned() };
     assert_eq!(queue.store.progress(&queue.name, inc, &[progress]).await.unwrap(), [update], "{case}");
-    let (id, run) = (id(name), run.clone());
-    let piece = LogPiece { id, run, offset: 1 << 20, stream: OutputStream::Out, text: b"late".to_vec() };
+    let piece = LogPiece {
+        id: id(name),
+        run: run.clone(),
+        offset: 1 << 20,
+        stream: OutputStream::Out,
+        text: b"late".to_vec(),
+    };
     assert_eq!(queue.store.append_log(&queue.name, inc, &[piece]).await.unwrap(), [update], "{case}");
+    let tag = match update {
+        UpdateAnswer::Ok => "ok",
+        UpdateAnswer::Gone => "gone",
+        UpdateAnswer::Lost => "lost",
+        UpdateAnswer::Corrupt => "corrupt",
+    };
+    for (kind, value, text) in [
+        ("phase", "5", "late"),
+        ("spend", "1", "calls"),
+        ("checkpoint", "", "late"),
+        ("unkillable", "", "17"),
+    ] {
+        let words = [V, inc.as_str(), kind, name, run.as_str(), "99", value, text];
+        assert_eq!(queue.script(&script::UPDATE, &words).items(), [tag], "{kind}: {case}");
+    }
     assert_eq!(queue.digest(), before, "{case} changed something");
 }
 

@@ -1,13 +1,16 @@
 //! Repeats and late duplicates: a call whose answer was lost may be sent again, at any time, at no harm.
 
+use leasehold_common::bounds::Deadline;
 use leasehold_common::record::StopCause;
 use leasehold_common::script;
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
     AbortRequest, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, FinishAnswer, KnownState, LogPiece,
-    Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, RetryAnswer,
+    NewTask, Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, RetryAnswer,
 };
-use leasehold_tests::queue::{Hand, Queue, T, V, done, end, failed, fixed, id, ms, task, task_with};
+use leasehold_tests::queue::{
+    Hand, Queue, T, V, budgets, done, end, failed, fixed, id, in_lane_with, ms, owner, task, task_with,
+};
 
 /// The same items twice in one call, and in two calls on a twin queue: the answers and the records are equal.
 #[tokio::test]
@@ -35,6 +38,21 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
         step(&script::ENQUEUE, &[V, "full"], &["q", "low", &body, "", ""]);
         step(&script::ENQUEUE, &[V, "full"], &["d", "low", &body, "+5000", ""]);
         step(&script::ENQUEUE, &[V, "full"], &["big", "low", &fixed(&"x".repeat(2900)), "", ""]);
+        for name in ["l1", "l2"] {
+            let new = in_lane_with(name, |t| {
+                t.body.owner = Some(owner("me"));
+                t.body.bounds.deadline = Some(Deadline::After(ms(90_000)));
+                t.body.bounds.budgets = budgets(&[("calls", 5)]);
+            });
+            let ask = async |queue: &Queue, tasks: &[NewTask]| {
+                queue.store.enqueue(&queue.name, tasks).await.unwrap()
+            };
+            let apart = [
+                ask(&twice, std::slice::from_ref(&new)).await,
+                ask(&twice, std::slice::from_ref(&new)).await,
+            ];
+            assert_eq!(ask(&once, &[new.clone(), new]).await, apart.concat());
+        }
         let request = hand.next(1);
         let run = once.claimed(&request).await.tasks.remove(0);
         let runs = [run.run.clone(), twice.claimed(&request).await.tasks.remove(0).run];
@@ -48,6 +66,19 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
         step(&script::HEARTBEAT, &[V, inc], &["t", &run]);
         step(&script::UPDATE, &[V, inc, "progress"], &["t", &run, "1", "0.5", "half"]);
         step(&script::UPDATE, &[V, inc, "log"], &["t", &run, "0", "out", "text"]);
+        step(&script::UPDATE, &[V, inc, "phase"], &["t", &run, "1", "500", "build"]);
+        step(&script::UPDATE, &[V, inc, "phase"], &["t", &run, "2", "", "test"]);
+        step(&script::UPDATE, &[V, inc, "checkpoint"], &["t", &run, "1", "", "half"]);
+        step(&script::UPDATE, &[V, inc, "unkillable"], &["t", &run, "0", "", "17"]);
+        for queue in [&once, &twice] {
+            queue.edit_record("t", "x.bu = { calls = { 5, 0 } }");
+        }
+        step(&script::UPDATE, &[V, inc, "spend"], &["t", &run, "1", "2 1", "calls"]);
+        step(&script::UPDATE, &[V, inc, "spend"], &["t", &run, "1", "9", "money"]);
+        step(&script::ABORT, &[V], &["l1", "r1", "", "me", "", ""]);
+        step(&script::RETRY, &[V], &["l1", "2", "keep"]);
+        step(&script::ABORT, &[V], &["l1", "r2", "", "me", "", "abandon"]);
+        step(&script::DELETE, &[V], &["l1", "4"]);
         step(&script::ABORT, &[V], &["q", "r1", "", "me", "", ""]);
         step(&script::ABORT, &[V], &["d", "r1", "", "me", "", ""]);
         step(&script::ABORT, &[V], &["t", "r1", "", "me", "", ""]);
@@ -65,8 +96,9 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
         // But for the entry that a queued task waits under, which is another on each server.
         let all = "local s = x.sp or {}; return cmsgpack.pack({ r.st, r.lv, r.rev, r.n, r.f, r.c, r.en, r.at, r.bg, \
                    r.st == 2 or r.run, r.inc, r.w, r.fixed, o, s.c or 0, s.at or 0, s.he or 0, s.rq or 0, x.rr or 0, \
-                   x.us or 0, x.lo or 0 })";
-        for name in ["t", "q", "d", "big"] {
+                   x.us or 0, x.lo or 0, x.up or 0, x.uc or 0, x.ck or 0, x.ub or 0, x.bu or 0, x.ph or 0, x.uk or 0, \
+                   x.ln or 0, x.dl or 0 })";
+        for name in ["t", "q", "d", "big", "l1", "l2"] {
             let there = once.redis::<bool>(&["EXISTS", &once.key(&format!("task:{name}"))]);
             assert_eq!(there, twice.state(name).await.is_some(), "{name}");
             if there {
