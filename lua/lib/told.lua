@@ -72,6 +72,8 @@ end
 local function unkillable(item, rec)
   if not rec.uk then
     event(item.id, rec.st, rec.st, rec.n, 'unkillable')
+  elseif rec.uk[1] == now and rec.uk[2] == item.text then
+    return
   end
   rec.uk = { now, item.text }
   save(item.id, rec)

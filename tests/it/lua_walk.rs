@@ -1,15 +1,17 @@
 //! Random calls in random order, repeats and stale ones among them: the invariants hold at every step, and in the
 //! end nothing is stuck.
 
-use leasehold_common::name::TaskId;
+use leasehold_common::bounds::Deadline;
+use leasehold_common::name::{Lane, TaskId};
 use leasehold_common::policy::{OnLeaseExpired, Priority};
 use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
     AbortRequest, Beat, BeatAnswer, ClaimAnswer, ClaimRequest, ClaimedTask, Enqueued, Finish, FinishAnswer,
-    LogPiece, NewTask, Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, RetryAnswer, When,
+    LogPiece, NewTask, Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, RetryAnswer, RetryMode,
+    When,
 };
-use leasehold_tests::queue::{B, Hand, Queue, T, done, id, ms, task_with};
+use leasehold_tests::queue::{B, Hand, Queue, START, T, budgets, done, id, lane, ms, owner, task_with};
 
 /// A small generator, so that a seed says all.
 struct Dice(u64);
@@ -28,6 +30,11 @@ impl Dice {
         let sides = u64::try_from(from.len()).ok().filter(|n| *n > 0)?;
         from.get(usize::try_from(self.roll(sides)).ok()?)
     }
+}
+
+/// One of three lanes.
+fn some_lane(n: u64) -> Lane {
+    lane(["x", "y", "z"][(n % 3) as usize])
 }
 
 /// What the clients believe, and what they have been told.
@@ -89,6 +96,20 @@ impl Walk {
             if n.is_multiple_of(5) {
                 t.body.policy.on_lease_expired = OnLeaseExpired::Fail;
             }
+            if !n.is_multiple_of(3) {
+                t.body.lane = Some(some_lane(u64::from(n)));
+            }
+            if n.is_multiple_of(2) {
+                t.body.owner = Some(owner(if n.is_multiple_of(4) { "me" } else { "you" }));
+                t.body.bounds.budgets = budgets(&[("calls", 12)]);
+            }
+            match n % 7 {
+                0 => t.body.bounds.deadline = Some(Deadline::After(ms(25_000))),
+                1 => t.body.bounds.deadline = Some(Deadline::At(START + 60_000)),
+                2 => t.body.bounds.silence_notice = Some(ms(3000)),
+                3 => t.body.bounds.stall_timeout = Some(ms(8000)),
+                _ => {}
+            }
             if later {
                 t.when = When::After(delay);
             }
@@ -111,7 +132,9 @@ impl Walk {
     }
 
     async fn step(&mut self) {
-        match self.dice.roll(14) {
+        match self.dice.roll(16) {
+            14 => self.tell().await,
+            15 => self.limit().await,
             0 | 1 => self.enqueue().await,
             2..=4 => self.claim().await,
             5 | 6 => self.finish().await,
@@ -201,6 +224,7 @@ impl Walk {
     async fn abort(&mut self) {
         let fresh = AbortRequest {
             grace: Some(ms(self.dice.roll(3000))),
+            abandon: self.dice.one_in(3),
             ..AbortRequest::new(self.some_id(), "me", "")
         };
         let repeat = self.dice.one_in(3);
@@ -227,6 +251,31 @@ impl Walk {
         self.queue.store.append_log(name, inc, &[piece]).await.unwrap();
     }
 
+    /// What few runs tell, twice: the second time changes nothing.
+    async fn tell(&mut self) {
+        let (number, what, charge) = (self.dice.roll(50), self.dice.roll(5), self.dice.roll(4));
+        let Some((by, run)) = self.dice.pick(&self.runs).cloned() else { return };
+        let (queue, hand) = (&self.queue, &self.hands[by]);
+        let say = async || match what {
+            0 => format!("{:?}", queue.phase(hand, &run, number, "p", Some(4000)).await),
+            1 => format!("{:?}", queue.phase(hand, &run, number, "q", None).await),
+            2 => format!("{:?}", queue.leave_checkpoint(hand, &run, number, b"half").await),
+            3 => format!("{:?}", queue.unkillable(hand, &run).await),
+            _ => format!("{:?}", queue.spend(hand, &run, number, "calls", &[charge, 1]).await),
+        };
+        let first = say().await;
+        let before = queue.digest();
+        assert_eq!(say().await, first, "{what} of {} by {by}", run.id);
+        assert_eq!(queue.digest(), before, "{what} of {} by {by}", run.id);
+        self.told.push(format!("told {what} {number} of {} by {by}: {first}", run.id));
+    }
+
+    async fn limit(&mut self) {
+        let (lane, limit) = (some_lane(self.dice.roll(3)), self.dice.roll(3) as u32 + 1);
+        self.queue.limit_lane_of(&lane, limit).await;
+        self.told.push(format!("limit of {lane} {limit}"));
+    }
+
     async fn by_rev(&mut self) {
         let name = self.some_id();
         if let Some(record) = self.queue.store.record(&self.queue.name, &name).await.unwrap() {
@@ -234,8 +283,9 @@ impl Walk {
         }
         let Some(seen) = self.dice.pick(&self.revs).cloned() else { return };
         if self.dice.one_in(2) {
-            let answers =
-                self.queue.store.retry(&self.queue.name, &[seen.clone(), seen.clone()]).await.unwrap();
+            let mode = [RetryMode::Keep, RetryMode::Fresh, RetryMode::Resume][self.dice.roll(3) as usize];
+            let twice = [seen.clone(), seen.clone()];
+            let answers = self.queue.store.retry_with(&self.queue.name, &twice, mode).await.unwrap();
             assert!(!answers.contains(&RetryAnswer::Corrupt) && answers[0] == answers[1], "{answers:?}");
             self.told.push(format!("retry {seen:?} {answers:?}"));
         } else {

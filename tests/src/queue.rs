@@ -50,6 +50,8 @@ pub struct Queue {
     pub name: QueueName,
     connection: RefCell<redis::Connection>,
     now: Cell<u64>,
+    /// How many of a lane may be let go at most, as a lower limit leaves it, by the lane's hash.
+    let_go: RefCell<BTreeMap<String, u64>>,
 }
 
 /// A worker as Redis knows it: an incarnation that counts its claims.
@@ -160,7 +162,8 @@ impl Queue {
         let name = QueueName::new("q").expect("a queue name");
         let store = store.with_settings(settings);
         let connection = RefCell::new(server.connection());
-        let queue = Self { server, store, name, connection, now: Cell::new(START) };
+        let queue =
+            Self { server, store, name, connection, now: Cell::new(START), let_go: RefCell::default() };
         queue.reset().await;
         queue
     }
@@ -168,6 +171,7 @@ impl Queue {
     /// Everything anew, on the same server.
     pub async fn reset(&self) {
         self.redis::<()>(&["FLUSHALL"]);
+        self.let_go.borrow_mut().clear();
         self.store.register(&self.name).await.expect("register");
         self.set_clock(START);
         self.redis::<()>(&["HSET", &self.key("pulse"), "last", &START.to_string()]);

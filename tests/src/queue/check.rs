@@ -85,7 +85,30 @@ pub async fn breaches(queue: &Queue) -> Vec<String> {
     equal("Q:never", facts.number("never"), 0);
     found.extend(facts.wrong_types.iter().map(|key| format!("{key} has a wrong type")));
     found.extend(illegal_moves(queue));
+    for hash in all.iter().filter_map(|key| key.split_once(":lane:")).map(|(_, hash)| hash) {
+        lane_order(queue, hash, &mut found).await;
+    }
     found
+}
+
+/// Those of a lane that were let go are its first ones, and no more than its limit says, unless it fell.
+async fn lane_order(queue: &Queue, hash: &str, found: &mut Vec<String>) {
+    let ids: Vec<String> = queue.redis(&["ZRANGE", &queue.key(&format!("lane:{hash}")), "0", "-1"]);
+    let ids: Vec<TaskId> = ids.iter().filter_map(|id| TaskId::new(id.as_str()).ok()).collect();
+    let records = queue.store.records(&queue.name, &ids).await.expect("records");
+    let waits: Vec<bool> =
+        records.iter().map(|r| r.as_ref().is_some_and(|r| r.state == TaskState::Waiting)).collect();
+    let let_go = waits.iter().take_while(|waits| !**waits).count();
+    if waits[let_go..].iter().any(|waits| !waits) {
+        found.push(format!("lane {hash}: {ids:?} wait {waits:?}, not in order"));
+    }
+    let row: Option<String> = queue.redis(&["HGET", &queue.key("lanes"), hash]);
+    let limit = row.as_deref().and_then(|row| row.split(' ').next()?.parse().ok()).unwrap_or(1);
+    let (let_go, mut known) = (let_go as u64, queue.let_go.borrow_mut());
+    let most = known.insert(hash.to_owned(), let_go).unwrap_or_default();
+    if let_go > most.max(limit) {
+        found.push(format!("lane {hash}: {let_go} were let go, of {limit} that may"));
+    }
 }
 
 /// Ids named anywhere.

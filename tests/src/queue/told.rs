@@ -116,7 +116,20 @@ impl Queue {
 
     /// Sets the limit of the lane `l`; the one before.
     pub async fn limit_lane(&self, limit: u32) -> u32 {
-        self.store.set_lane_limit(&self.name, &lane("l"), limit).await.expect("a limit")
+        self.limit_lane_of(&lane("l"), limit).await
+    }
+
+    /// Sets the limit of a lane; the one before.
+    pub async fn limit_lane_of(&self, lane: &Lane, limit: u32) -> u32 {
+        let key = self.keys().lane(lane);
+        let hash = key.rsplit(':').next().expect("a hash").to_owned();
+        {
+            // A higher one may have let so many go by the time that a lower one is set.
+            let mut let_go = self.let_go.borrow_mut();
+            let most = let_go.entry(hash).or_default();
+            *most = u64::from(limit).max(*most);
+        }
+        self.store.set_lane_limit(&self.name, lane, limit).await.expect("a limit")
     }
 
     /// States of tasks, as one text: `running waiting -`.
