@@ -6,14 +6,15 @@
 --   request: an id kept across retries; grace: ms, or '' for the task's own; by, reason: text
 --   mode: '' or abandon: a run whose worker says that the system does not end its processes is given up, on record
 -- DERIVED: Q:task:<id> Q:ready:<level> Q:scheduled Q:waiting Q:deadlines Q:lanes Q:lane:<hash> Q:owner:<hash> Q:running
---   Q:lease:<id> Q:done:failed Q:done:aborted Q:gone Q:pulse Q:waited Q:waiter:<id> Q:errors:<id> Q:phases:<id> Q:totals Q:events Q:wake
+--   Q:lease:<id> Q:done:failed Q:done:aborted Q:gone Q:pulse Q:waited Q:waiter:<id> Q:errors:<id>
+--   Q:phases:<id> Q:claim:<incarnation> Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, then per item: tag, state, hard_end_ms, kill_at_ms}
 -- TAGS: ok unregistered format wrongtype badargs
 -- ITEM TAGS: ended requested already not_found corrupt
 -- RELIES ON: the answer being decided by the same record that the write changes
 -- REPEATABLE: yes; the same request id only answers
 
--- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase stop pulse failure leave outcome reclaim
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase stop pulse failure leave outcome reclaim dead
 
 local FIELDS, REQUEST_BYTES, BY_BYTES, REASON_BYTES = 6, 64, 256, 1024
 local format = ARGV[1]
@@ -49,9 +50,9 @@ local function end_at_once(item, rec)
   return 'ended', 'aborted', now, now
 end
 
--- Dead for certain: the two looks of the sweep are complete.
+-- Dead for certain: its incarnation is recorded dead, or the two looks of the sweep are complete.
 local function proven_dead(id, rec)
-  return rec.ml and lease_left(id, rec) == 0 and suspicion_left(rec, read_pulse()) == 0
+  return is_recorded_dead(rec.inc) or (rec.ml and lease_left(id, rec) == 0 and suspicion_left(rec, read_pulse()) == 0)
 end
 
 local function ask(item, rec)
@@ -65,7 +66,7 @@ local function ask(item, rec)
     end
   end
   if proven_dead(id, rec) then
-    reconcile(id, rec, 'abort', 'its lease expired')
+    reconcile(id, rec, 'abort', is_recorded_dead(rec.inc) and 'it died' or 'its lease expired')
     return 'ended', rec.st, now, now
   end
   if item.mode == 'abandon' and is_unkillable(rec) then

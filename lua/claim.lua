@@ -14,7 +14,7 @@
 -- RETURNS: {'ok', now_ms, lease_ms, next_due_ms (ms until, at most 2 s, for the watcher; -1 none or not the watcher; -2 claim
 --   openly at once), then per
 --   task: id, record as it is now, and {body} if the record does not hold it}
--- TAGS: ok stale closed unregistered format wrongtype badargs
+-- TAGS: ok stale closed dead unregistered format wrongtype badargs
 -- RELIES ON: one claim in flight per incarnation and queue; entries leave a ready stream from its head only
 -- REPEATABLE: yes; under the same number the runs of the last answer that still stand, each with a fresh lease
 
@@ -67,11 +67,11 @@ end
 if misread then
   return misread
 end
-if last.closed and mode ~= 'closing' then
+if last.dead or (last.closed and mode ~= 'closing') then
   -- Sent while it waited for the marker, which it may have taken.
   call('DEL', NEVER)
   call('ZADD', Q .. 'wake', '0', 'w')
-  return { 'closed' }
+  return { last.dead and 'dead' or 'closed' }
 end
 if number < last.n then
   return { 'stale' }

@@ -5,22 +5,25 @@
 -- TRANSITIONS: running -> queued, scheduled, waiting, failed, timed_out; aborting -> aborted; scheduled -> queued, waiting,
 --   timed_out; queued, waiting -> timed_out; waiting -> queued
 -- ARGV: format limit
+-- ITEM: dead cursor
 --   limit: at most so many running tasks are looked at and so many scheduled ones promoted, 1 to 256
+--   dead: an incarnation that is proved dead, with nothing of it alive: a call with such does only what lib/declare.lua says
 -- DERIVED: Q:pulse Q:running Q:scheduled Q:waiting Q:deadlines Q:lanes Q:lane:<hash> Q:owner:<hash> Q:ready:<level>
 --   Q:task:<id> Q:lease:<id> Q:errors:<id> Q:phases:<id> Q:done:<state>
---   Q:gone Q:waited Q:waiter:<id> Q:beat:<incarnation> Q:totals Q:events Q:wake
+--   Q:gone Q:waited Q:waiter:<id> Q:beat:<incarnation> Q:claim:<incarnation> Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, looked, suspected, reclaimed, ended, stopped, promoted, gap (1 or 0), odd,
---   next_look_ms (ms until, at most a second), more (1 = call again)}
+--   next_look_ms (ms until, at most a second), more (1 = call again)}; with items {'ok', now_ms, then per item:
+--   cursor to go on with ('0' = done), looked, reclaimed}
 -- TAGS: ok unregistered format wrongtype badargs
 -- RELIES ON: the watch clock of lib/pulse.lua; doubt or an error is never evidence
 -- REPEATABLE: yes; each look decides by the record as it stands
 
--- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase promote stop pulse failure leave outcome reclaim look late events
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase promote stop pulse failure leave outcome reclaim look late events dead declare
 
 local FORGET = 4096
 local format, limit = ARGV[1], whole(ARGV[2], 1)
 
-local refused = unopened or ((not limit or limit > 256) and { 'badargs', 'limit must be 1 to 256' })
+local refused = unopened or ((not limit or limit > 256) and { 'badargs', 'limit must be 1 to 256' }) or undeclared
   or wrong_type('ready:urgent', 'ready:again', 'ready:high', 'ready:normal', 'ready:low', 'running', 'scheduled',
     'waiting', 'deadlines', 'lanes', 'done:completed', 'done:failed', 'done:timed_out', 'done:aborted', 'gone', 'pulse',
     'totals', 'events', 'wake')
@@ -30,6 +33,9 @@ end
 
 allowed_first_write()
 said_by_run = false
+if declared[1] then
+  return declare_dead(limit)
+end
 pulse = read_pulse()
 local gap = advance(pulse)
 

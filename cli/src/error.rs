@@ -125,6 +125,9 @@ impl From<leasehold_worker::Error> for Failure {
     fn from(error: leasehold_worker::Error) -> Self {
         match error {
             leasehold_worker::Error::Protocol(error) => Self::from(error),
+            error @ leasehold_worker::Error::NameTaken { .. } => Self::failed(error.to_string()).hint(
+                "nothing was started; --name NAME gives it another, `leasehold workers` lists who lives",
+            ),
             other => Self::failed(chain(&other)),
         }
     }

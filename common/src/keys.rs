@@ -2,7 +2,7 @@
 
 use sha1::{Digest as _, Sha1};
 
-use crate::name::{Incarnation, Lane, Namespace, Owner, QueueName, TaskId};
+use crate::name::{Incarnation, Lane, Namespace, Owner, QueueName, TaskId, WorkerName};
 use crate::state::TaskState;
 
 /// Levels of ready streams in reading order. `again` is for reclaimed and released tasks.
@@ -262,6 +262,12 @@ pub fn worker(namespace: &Namespace, incarnation: &Incarnation) -> String {
     format!("{namespace}:worker:{incarnation}")
 }
 
+/// String with a TTL: the incarnation that holds a worker's name.
+#[must_use]
+pub fn name(namespace: &Namespace, name: &WorkerName) -> String {
+    format!("{namespace}:name:{name}")
+}
+
 /// A kind of key: what stands after the queue's prefix, up to the id if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyKind {
@@ -326,3 +332,5 @@ pub const QUEUES_KIND: KeyKind = kind("queues", "set", false);
 pub const WORKERS_KIND: KeyKind = kind("workers", "zset", false);
 /// `<namespace>:worker:<incarnation>`.
 pub const WORKER_KIND: KeyKind = kind("worker", "hash", true);
+/// `<namespace>:name:<name>`.
+pub const NAME_KIND: KeyKind = kind("name", "string", true);

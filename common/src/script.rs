@@ -73,7 +73,7 @@ script!(ENQUEUE, "enqueue",
     item_tags: &["created", "exists", "conflict", "corrupt"]);
 script!(CLAIM, "claim",
     args: &["format", "incarnation", "worker", "number", "want", "max_bytes", "mode", "woken"],
-    item: &[], tags: &["ok", "stale", "closed", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
+    item: &[], tags: &["ok", "stale", "closed", "dead", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 script!(HEARTBEAT, "heartbeat",
     args: &["format", "incarnation"], item: &["id", "run"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
@@ -91,7 +91,7 @@ script!(ABORT, "abort",
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"],
     item_tags: &["ended", "requested", "already", "not_found", "corrupt"]);
 script!(SWEEP, "sweep",
-    args: &["format", "limit"], item: &[],
+    args: &["format", "limit"], item: &["dead", "cursor"],
     tags: &["ok", "unregistered", "format", "wrongtype", "badargs"], item_tags: &[]);
 script!(RETRY, "retry",
     args: &["format"], item: &["id", "rev", "mode"],
@@ -156,6 +156,8 @@ fn lib(name: &str) -> &'static str {
         "place" => include_str!("../../lua/lib/place.lua"),
         "promote" => include_str!("../../lua/lib/promote.lua"),
         "stop" => include_str!("../../lua/lib/stop.lua"),
+        "dead" => include_str!("../../lua/lib/dead.lua"),
+        "declare" => include_str!("../../lua/lib/declare.lua"),
         "pulse" => include_str!("../../lua/lib/pulse.lua"),
         "outcome" => include_str!("../../lua/lib/outcome.lua"),
         "leave" => include_str!("../../lua/lib/leave.lua"),

@@ -8,8 +8,8 @@ use leasehold_common::name::{Incarnation, Namespace, QueueName, WorkerName};
 use leasehold_common::policy::Policy;
 use leasehold_common::record::{FailureDetail, StopCause};
 use leasehold_common::store::{
-    AbortRequest, LogPiece, Outcome, OutputStream, Progress, QueueSettings, RetryAdvice, Store, When,
-    WorkerInfo,
+    AbortRequest, LogPiece, Outcome, OutputStream, ProcessMark, Progress, QueueSettings, RetryAdvice, Store,
+    When, WorkerInfo,
 };
 use leasehold_common::transport::ConnectOptions;
 use leasehold_tests::RedisServer;
@@ -89,6 +89,7 @@ async fn announce(queue: &Queue, status: &str) {
         incarnation: Incarnation::new("inc-w").unwrap(),
         host: "here".to_owned(),
         pid: 1,
+        mark: ProcessMark::default(),
         started_ms: 1,
         queues: BTreeMap::from([(queue.name.clone(), 4)]),
         running: 0,

@@ -184,6 +184,7 @@ async fn leave_everything(queue: &Queue) {
         incarnation: hand.inc.clone(),
         host: "h".to_owned(),
         pid: 1,
+        mark: leasehold_common::store::ProcessMark::default(),
         started_ms: 1,
         queues: BTreeMap::new(),
         running: 0,
@@ -191,6 +192,7 @@ async fn leave_everything(queue: &Queue) {
     };
     bounded(queue, &watcher).await;
     queue.store.announce_worker(&info, queue.now(), ms(60_000)).await.unwrap();
+    assert_eq!(queue.store.take_name(&hand.name, &hand.inc, ms(60_000)).await.unwrap(), None);
     assert!(queue.now() > B);
 }
 

@@ -158,6 +158,8 @@ async fn every_declared_tag_is_answered_and_no_other() {
     seen.call(&queue, &script::CLAIM, &[V, "inc-y", "y", "2", "0", "100", "open", "0"]);
     seen.call(&queue, &script::CLAIM, &[V, "inc-y", "y", "3", "0", "100", "closing", "0"]);
     seen.call(&queue, &script::CLAIM, &[V, "inc-y", "y", "4", "0", "100", "open", "0"]);
+    queue.script(&script::SWEEP, &[V, "10", "inc-y", "0"]);
+    seen.call(&queue, &script::CLAIM, &[V, "inc-y", "y", "5", "0", "100", "open", "0"]);
     for script in script::ALL {
         let (tags, items) = &seen.0[script.name];
         assert_eq!(tags, &declared(script.tags), "tags of {}", script.name);

@@ -27,6 +27,7 @@ mod life;
 mod lua_abort;
 mod lua_bounds;
 mod lua_claim;
+mod lua_dead;
 mod lua_deadline;
 mod lua_docs;
 mod lua_fence;

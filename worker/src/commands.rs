@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_common::body::{Body, ExecPayload};
-use leasehold_common::name::Owner;
+use leasehold_common::name::{Incarnation, Owner};
 use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
 use leasehold_common::store::{Outcome, RetryAdvice};
 use leasehold_common::task::{decode, encode};
@@ -35,6 +35,7 @@ const LEASE_OVER_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Commands {
     pub(crate) guard: Guard,
     pub(crate) policy: Arc<ExecPolicy>,
+    pub(crate) incarnation: Incarnation,
 }
 
 /// The result of a command that succeeded.
@@ -157,6 +158,7 @@ impl Commands {
         Launch {
             spec,
             env: environment(run, body),
+            incarnation: self.incarnation.clone(),
             policy: Arc::clone(&self.policy),
             limits: Limits::default(),
             lease_until: run.lease_until(),

@@ -27,8 +27,9 @@ pub struct Config {
     pub url: String,
     /// First part of every key. Defaults to `lh`.
     pub namespace: Namespace,
-    /// The worker's stable name. Defaults to the host's name.
-    pub name: WorkerName,
+    /// The worker's stable name, which no two that live may share. Defaults to the host's name, or the first of `host-2`,
+    /// `host-3` .. that is free.
+    pub name: Option<WorkerName>,
     /// Slots per queue: 1 to 10,000 each. At least one queue.
     pub queues: BTreeMap<QueueName, usize>,
     /// Slots over all queues. Defaults to their sum.
@@ -60,7 +61,7 @@ impl Config {
         Self {
             url,
             namespace: Namespace::default(),
-            name: default_name(),
+            name: None,
             queues: BTreeMap::new(),
             total_slots: None,
             lease: None,
@@ -119,8 +120,8 @@ impl Config {
     }
 }
 
-/// The host's name as far as it is a worker's.
-fn default_name() -> WorkerName {
+/// The host's name as far as it is a worker's, with room for a number.
+pub(crate) fn default_name() -> WorkerName {
     let usable = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let host: String = host_name().chars().map(usable).take(60).collect();
     WorkerName::new(host).or_else(|_| WorkerName::new("worker")).unwrap_or_else(|_| unreachable!())

@@ -17,7 +17,10 @@ use crate::executor::Executor;
 use crate::guard::Guard;
 use crate::heartbeat::{Heart, Leases, Nudge, Probe};
 use crate::listener::listen;
+use crate::mark::own_mark;
+use crate::names::Taker;
 use crate::queue_loop::{Parts, QueueLoop};
+use crate::recovery::recover;
 use crate::redact::{self, Secrets};
 use crate::registry::Registry;
 use crate::runs::Runs;
@@ -51,11 +54,48 @@ fn open(config: &Config, connect: ConnectOptions) -> Result<Store, Error> {
     Ok(store.with_settings(config.settings()))
 }
 
+/// Takes the worker's name and says that it lives. Answers the dead ones of that name, too.
+async fn enlist(worker: &Worker, store: &Store) -> Result<(Registry, Vec<WorkerInfo>), Error> {
+    let config = &worker.config;
+    let (incarnation, mark) = (&worker.incarnation, own_mark());
+    let started_ms = store.now_ms().await?;
+    let taken = Taker { store, incarnation, mark: &mark }.take(config.name.as_ref()).await?;
+    let registry = Registry::new(WorkerInfo {
+        name: taken.name,
+        incarnation: incarnation.clone(),
+        host: host_name(),
+        pid: std::process::id(),
+        mark,
+        started_ms,
+        queues: config.queues.clone(),
+        running: 0,
+        status: String::new(),
+    });
+    registry.sign_of_life(store, 0, false).await;
+    Ok((registry, taken.dead))
+}
+
 impl Crew {
-    /// Registers the queues and starts the guard.
+    /// Takes the name, registers the queues, starts the guard, and recovers what dead workers of the name left behind.
     pub(crate) async fn assemble(worker: &Worker) -> Result<Self, Error> {
+        let store = open(&worker.config, worker.config.connect.clone())?;
+        let (registry, dead) = enlist(worker, &store).await?;
+        let crew = match Self::equip(worker, store.clone(), registry.clone()).await {
+            Ok(crew) => crew,
+            Err(error) => {
+                registry.forget(&store).await;
+                return Err(error);
+            }
+        };
+        if !dead.is_empty() {
+            recover(&crew.store, &dead, &crew.queues).await;
+            crew.registry.sign_of_life(&crew.store, 0, false).await;
+        }
+        Ok(crew)
+    }
+
+    async fn equip(worker: &Worker, store: Store, registry: Registry) -> Result<Self, Error> {
         let config = &worker.config;
-        let store = open(config, config.connect.clone())?;
         let leases = Arc::new(Leases::default());
         for queue in config.queues.keys() {
             let (lease, _) = store.register(queue).await?;
@@ -71,18 +111,8 @@ impl Crew {
         } else {
             None
         };
-        let info = WorkerInfo {
-            name: config.name.clone(),
-            incarnation: worker.incarnation.clone(),
-            host: host_name(),
-            pid: std::process::id(),
-            started_ms: store.now_ms().await?,
-            queues: config.queues.clone(),
-            running: 0,
-            status: String::new(),
-        };
         Ok(Self {
-            registry: Registry::new(info),
+            registry,
             incarnation: worker.incarnation.clone(),
             queues: config.queues.keys().cloned().collect(),
             leases,
@@ -127,12 +157,14 @@ impl Crew {
     /// One loop per queue. One that ends before the drain cancels `broken`.
     pub(crate) fn start_loops(&self, worker: &Worker, broken: &CancellationToken) -> TaskTracker {
         let config = &worker.config;
-        let commands =
-            self.guard.clone().map(|guard| Commands { guard, policy: Arc::new(config.exec.clone()) });
+        let commands = self.guard.clone().map(|guard| {
+            let (policy, incarnation) = (Arc::new(config.exec.clone()), self.incarnation.clone());
+            Commands { guard, policy, incarnation }
+        });
         let executor = Arc::new(Executor {
             store: self.store.clone(),
             incarnation: self.incarnation.clone(),
-            worker: config.name.clone(),
+            worker: self.registry.name().clone(),
             handlers: worker.handlers.clone(),
             commands,
             limits: config.limits,
@@ -154,6 +186,7 @@ impl Crew {
                 leases: Arc::clone(&self.leases),
                 total: Arc::clone(&total),
                 drain: self.drain.clone(),
+                ousted: self.registry.ousted.clone(),
                 troubled: self.troubled.clone(),
                 alone: config.queues.len() == 1,
             };
@@ -167,12 +200,7 @@ impl Crew {
         loops
     }
 
-    /// Says that the worker lives before it says that it has started.
-    pub(crate) async fn announce(&self) {
-        self.registry.sign_of_life(&self.store, 0, false).await;
-    }
-
-    /// Takes the worker out of the registry.
+    /// Takes the worker out of the registry, and frees its name.
     pub(crate) async fn forget(&self) {
         self.registry.forget(&self.store).await;
     }

@@ -3,6 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use leasehold_common::name::WorkerName;
+use leasehold_common::store::WorkerInfo;
+use leasehold_common::time::display_duration;
+
+use crate::registry::ENTRY_TTL;
+
 /// Why a worker cannot start, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,6 +22,23 @@ pub enum Error {
     /// The system refuses a thread or a runtime.
     #[error("the system refuses what a worker needs")]
     System(#[source] std::io::Error),
+    /// Another worker of that name lives, or its death cannot be proved from here. Nothing was started.
+    #[error("the name {name} is taken: {}", holder(.by.as_deref()))]
+    NameTaken {
+        /// The name.
+        name: WorkerName,
+        /// Who holds it; none when it is being taken just now.
+        by: Option<Box<WorkerInfo>>,
+    },
+    /// Another worker took this one's name while it gave no sign of life (frozen, or cut off): it handed back its runs.
+    #[error(
+        "another worker took the name {name} while this one gave no sign of life: it has stopped; start it again, \
+         under another name if the other is to stay"
+    )]
+    Ousted {
+        /// The name.
+        name: WorkerName,
+    },
     /// A part of the worker panicked: its leases lapse, and its tasks go to other workers.
     #[error("a part of the worker broke (a defect of leasehold-worker; see the log): start it again")]
     Broken,
@@ -28,7 +51,21 @@ impl Error {
         match self {
             Self::Protocol(e) => e.is_retryable(),
             Self::Guard(_) => false,
-            Self::System(_) | Self::Broken => true,
+            Self::NameTaken { .. } | Self::Ousted { .. } | Self::System(_) | Self::Broken => true,
+        }
+    }
+}
+
+/// Who has a name, and what to do about it.
+fn holder(by: Option<&WorkerInfo>) -> String {
+    let ttl = display_duration(ENTRY_TTL);
+    match by {
+        Some(WorkerInfo { host, pid, .. }) => format!(
+            "a worker of that name lives on host {host} (pid {pid}); give this one another name, or stop that one; \
+             if it is gone, wait until its registry entry lapses, {ttl} after its last sign of life"
+        ),
+        None => {
+            format!("another worker is taking it just now; give this one another name, or try again in {ttl}")
         }
     }
 }

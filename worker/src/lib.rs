@@ -6,10 +6,11 @@
 //! - [`guard`]: the process that ends or stops commands when their worker cannot
 //!
 //! Inside: `bounds` says when a run has had its time, `voice` and `spending` carry what it says and is answered,
-//! `queue_loop` claims and finishes, `executor` sees one run through, `heartbeat` renews leases from a
-//! thread of its own and freezes what nobody can answer for, `run` is what these share of one run.
+//! `queue_loop` claims and finishes, `executor` sees one run through, `heartbeat` renews leases from a thread of its own and
+//! freezes what nobody can answer for, `run` is what these share of one run; `names` sees that no two workers share a name,
+//! `recovery` clears up after a dead one of the same name.
 //!
-//! This crate never enqueues, never sweeps, and names no key and no script.
+//! This crate never enqueues, sweeps nobody but its own dead, and names no key and no script.
 
 pub mod exec;
 pub mod guard;
@@ -27,8 +28,11 @@ mod handler;
 mod heartbeat;
 mod judge;
 mod listener;
+mod mark;
+mod names;
 mod panics;
 mod queue_loop;
+mod recovery;
 mod redact;
 mod registry;
 mod run;

@@ -42,6 +42,8 @@ pub(crate) struct Parts {
     pub(crate) leases: Arc<Leases>,
     pub(crate) total: Arc<Slots>,
     pub(crate) drain: CancellationToken,
+    /// Cancelled when this incarnation must not go on.
+    pub(crate) ousted: CancellationToken,
     pub(crate) troubled: Troubled,
     /// The worker serves no other queue.
     pub(crate) alone: bool,
@@ -315,6 +317,13 @@ impl QueueLoop {
                 let started = self.start_all(sent, claimed);
                 self.parts.total.release(want.saturating_sub(started));
             }
+            ClaimAnswer::Dead => {
+                tracing::error!(queue = %self.parts.queue,
+                    "a later worker of this one's name has declared it dead: it stops");
+                self.parts.total.release(want);
+                self.hungry = false;
+                self.parts.ousted.cancel();
+            }
             ClaimAnswer::Stale | ClaimAnswer::Closed => {
                 // Only after Redis lost or gained writes: the next number is as good.
                 tracing::warn!(queue = %self.parts.queue, ?answer, "a claim was refused; claiming under a new number");
@@ -380,7 +389,9 @@ impl QueueLoop {
                 match executor.store.claim(queue, &request).await {
                     Ok(ClaimAnswer::Claimed(claimed)) => return claimed.tasks,
                     Err(error) if error.is_retryable() => tokio::time::sleep(RETRY_PAUSES.0).await,
-                    Ok(ClaimAnswer::Stale | ClaimAnswer::Closed) | Err(_) => return Vec::new(),
+                    Ok(ClaimAnswer::Stale | ClaimAnswer::Closed | ClaimAnswer::Dead) | Err(_) => {
+                        return Vec::new();
+                    }
                 }
             }
         };

@@ -104,11 +104,12 @@ impl Worker {
         self
     }
 
-    /// Sets the stable name. Defaults to the host's name.
+    /// Sets the stable name, which no two workers that live may share. Defaults to the host's name, or the first of
+    /// `host-2`, `host-3` .. that is free. One that starts under the name of a dead one reclaims its runs at once.
     #[must_use]
     pub fn name(mut self, name: impl AsRef<str>) -> Self {
         if let Some(name) = self.keep(WorkerName::new(name.as_ref())) {
-            self.config.name = name;
+            self.config.name = Some(name);
         }
         self
     }
@@ -172,14 +173,14 @@ impl Worker {
     /// the others back at the front of their queues, at no cost.
     ///
     /// # Errors
-    /// When a setting is out of its range, Redis cannot be used, or the system refuses a thread or the guard.
+    /// When a setting is out of its range, Redis cannot be used, a living worker has the name, or the system refuses a
+    /// thread or the guard.
     pub async fn run_until(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         if let Some(problem) = self.problem.take() {
             return Err(problem.into());
         }
         self.config.validate()?;
         let crew = Crew::assemble(&self).await?;
-        crew.announce().await;
         let (stop, at_once) = (CancellationToken::new(), self.at_once.clone());
         // Who drops this future does not leave a worker behind that nobody can stop: it drains.
         let _dropped = stop.clone().drop_guard();
@@ -201,18 +202,20 @@ impl Worker {
         let thread = crew.heart(&self)?.start(done.clone(), broken.clone()).map_err(Error::System)?;
         let helpers = crew.start_helpers();
         let loops = crew.start_loops(&self, &broken);
-        tracing::info!(worker = %self.config.name, incarnation = %self.incarnation, queues = ?self.config.queues,
+        let name = crew.registry.name().clone();
+        tracing::info!(worker = %name, incarnation = %self.incarnation, queues = ?self.config.queues,
             "worker started");
 
-        let whole = tokio::select! {
+        let ended = tokio::select! {
             // cancel-safe: waiting only.
-            () = stop.cancelled() => true,
-            () = broken.cancelled() => false,
+            () = stop.cancelled() => Ok(()),
+            () = crew.registry.ousted.cancelled() => Err(Error::Ousted { name: name.clone() }),
+            () = broken.cancelled() => {
+                tracing::error!("a part of the worker broke (a defect of leasehold-worker): it ends at once");
+                self.at_once.cancel();
+                Err(Error::Broken)
+            }
         };
-        if !whole {
-            tracing::error!("a part of the worker broke (a defect of leasehold-worker): it ends at once");
-            self.at_once.cancel();
-        }
         crew.registry.set_draining();
         crew.drain.cancel();
         self.drain(&loops, &crew.runs).await;
@@ -222,8 +225,8 @@ impl Worker {
         let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         // A dead Redis is not waited for: the entry lapses by itself.
         let _ = tokio::time::timeout(FAREWELL, crew.forget()).await;
-        tracing::info!(worker = %self.config.name, "worker stopped");
-        if whole { Ok(()) } else { Err(Error::Broken) }
+        tracing::info!(worker = %name, "worker stopped");
+        ended
     }
 
     /// Lets runs finish; stops those that do not; waits for the last answers.

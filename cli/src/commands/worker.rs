@@ -23,7 +23,9 @@ pub(crate) struct WorkerArgs {
     /// A queue, and how many of its tasks may run here at once (1 to 10000 slots); repeatable
     #[arg(long = "queue", value_name = "NAME=SLOTS", required = true, value_parser = values::queue_slots)]
     queues: Vec<(QueueName, usize)>,
-    /// Its stable name: 1 to 64 characters of A-Z a-z 0-9 . _ - [default: worker.name, else the host's]
+    /// Its stable name: 1 to 64 characters of A-Z a-z 0-9 . _ -; no two workers that live may share one, and one that
+    /// starts under the name of a dead one runs its tasks again at once [default: worker.name, else the first of
+    /// HOST, HOST-2, HOST-3 .. that is free]
     #[arg(long, value_name = "NAME")]
     name: Option<WorkerName>,
     /// The lease of queues that it is the first to use: a duration with its unit, 1s to 10m; a dead worker is
@@ -149,9 +151,7 @@ impl Plan {
             config.lease = chosen.then_some(lease);
             config.limits = settings.limits();
             config.queue_settings = settings.queue_settings(lease);
-            if let Some(name) = name {
-                config.name = name;
-            }
+            config.name = name;
         }))
     }
 }

@@ -1,10 +1,10 @@
 //! Which key is which: every key of the namespace is of a kind that [`crate::keys`] lists, or a finding.
 
 use crate::keys::{
-    BEAT_KIND, CLAIM_KIND, DONE_KIND, HASH_DIGITS, KeyKind, LEVELS, QUEUE_KINDS, QUEUES_KIND, READY_KIND,
-    TASK_KINDS, TEXT_KINDS, WORKER_KIND, WORKERS_KIND,
+    BEAT_KIND, CLAIM_KIND, DONE_KIND, HASH_DIGITS, KeyKind, LEVELS, NAME_KIND, QUEUE_KINDS, QUEUES_KIND,
+    READY_KIND, TASK_KINDS, TEXT_KINDS, WORKER_KIND, WORKERS_KIND,
 };
-use crate::name::{Incarnation, Namespace, QueueName, TaskId};
+use crate::name::{Incarnation, Namespace, QueueName, TaskId, WorkerName};
 use crate::state::TaskState;
 
 /// A key of a known kind.
@@ -52,9 +52,9 @@ impl Key {
 fn registry(rest: &str) -> Option<KeyKind> {
     match rest.split_once(':') {
         None => [QUEUES_KIND, WORKERS_KIND].into_iter().find(|k| k.part == rest),
-        Some((part, tail)) => {
-            (part == WORKER_KIND.part && Incarnation::new(tail).is_ok()).then_some(WORKER_KIND)
-        }
+        Some(("worker", tail)) => Incarnation::new(tail).is_ok().then_some(WORKER_KIND),
+        Some(("name", tail)) => WorkerName::new(tail).is_ok().then_some(NAME_KIND),
+        Some(_) => None,
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn queue_of(namespace: &Namespace, name: &[u8]) -> Option<QueueName> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::{QueueKeys, queues, worker, workers};
+    use crate::keys::{self, QueueKeys, queues, worker, workers};
     use crate::name::{Lane, Owner};
 
     #[test]
@@ -115,7 +115,8 @@ mod tests {
             let key = Key::read(&ns, name.as_bytes()).unwrap_or_else(|| panic!("{name}"));
             assert_eq!((key.queue.as_ref(), key.task.as_ref()), (Some(&queue), Some(&id)), "{name}");
         }
-        for name in [queues(&ns), workers(&ns), worker(&ns, &inc)] {
+        let held = keys::name(&ns, &WorkerName::new("web-1").unwrap());
+        for name in [queues(&ns), workers(&ns), worker(&ns, &inc), held] {
             assert_eq!(Key::read(&ns, name.as_bytes()).unwrap().queue, None, "{name}");
         }
     }
@@ -134,6 +135,7 @@ mod tests {
             "lh:{q}x:task:a",
             "lh:{a b}:config",
             "lh:worker:",
+            "lh:name:a b",
             "lhx:queues",
             "lh:{q",
         ] {

@@ -85,6 +85,8 @@ pub enum ClaimAnswer {
     Stale,
     /// This incarnation has made its closing claim.
     Closed,
+    /// A later worker of its name has declared this incarnation dead: none of its claims is answered again.
+    Dead,
 }
 
 /// What a claim at the bell is told in the place of the next due time.
@@ -110,6 +112,7 @@ fn claim_answer(reply: Result<Reply, Refusal>) -> Result<ClaimAnswer> {
         Ok(reply) => reply,
         Err(Refusal::Tag(tag)) if tag == "stale" => return Ok(ClaimAnswer::Stale),
         Err(Refusal::Tag(tag)) if tag == "closed" => return Ok(ClaimAnswer::Closed),
+        Err(Refusal::Tag(tag)) if tag == "dead" => return Ok(ClaimAnswer::Dead),
         Err(refusal) => return Err(unexpected(&script::CLAIM, &refusal)),
     };
     let now_ms = reply.number()?;

@@ -1,4 +1,5 @@
-//! The registries: which queues there are, which workers live. For people: nothing relies on them.
+//! The registries: which queues there are, which workers live. What a worker's entry says of its process is what a later
+//! worker of its name proves its death with; else nothing relies on them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +13,18 @@ use crate::keys;
 use crate::name::{Incarnation, QueueName, WorkerName};
 use crate::time::as_ms;
 
+/// What tells a process from every other, on any machine: with it, one that can see the same processes proves it dead.
+/// Empty where a system does not say: that proves nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProcessMark {
+    /// This start of the machine.
+    pub boot_id: String,
+    /// Among which processes its pid is counted.
+    pub pid_namespace: String,
+    /// When the process started, in ticks since boot: tells a reused pid apart.
+    pub started_ticks: u64,
+}
+
 /// One living worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerInfo {
@@ -23,6 +36,8 @@ pub struct WorkerInfo {
     pub host: String,
     /// Its process id there.
     pub pid: u32,
+    /// What tells its process from a later one of the same number.
+    pub mark: ProcessMark,
     /// When it started, ms by Redis's clock.
     pub started_ms: u64,
     /// Slots per queue.
@@ -70,7 +85,10 @@ impl Store {
             .cmd("HSET")
             .arg(&key)
             .arg(&[("name", worker.name.as_str()), ("host", &worker.host), ("status", &worker.status)])
-            .arg(&[("pid", u64::from(worker.pid)), ("started", worker.started_ms)])
+            .arg(&[("boot", &worker.mark.boot_id), ("pidns", &worker.mark.pid_namespace)])
+            .arg(&[("pid", u64::from(worker.pid)), ("ticks", worker.mark.started_ticks)])
+            .arg("started")
+            .arg(worker.started_ms)
             .arg("running")
             .arg(worker.running)
             .arg("queues")
@@ -93,6 +111,16 @@ impl Store {
         pipeline.cmd("DEL").arg(keys::worker(self.namespace(), incarnation));
         pipeline.cmd("ZREM").arg(keys::workers(self.namespace())).arg(incarnation.as_str());
         self.commands(&pipeline).await.map(drop)
+    }
+
+    /// The entry of one worker; none when it has lapsed.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn worker(&self, incarnation: &Incarnation) -> Result<Option<WorkerInfo>> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("HGETALL").arg(keys::worker(self.namespace(), incarnation));
+        worker_info(incarnation, first(self.commands(&pipeline).await?)?)
     }
 
     /// The workers that live, by name. Lapsed entries are removed on the way.
@@ -143,6 +171,11 @@ fn worker_info(incarnation: &Incarnation, value: Value) -> Result<Option<WorkerI
         incarnation: incarnation.clone(),
         host: field("host"),
         pid: field("pid").parse().unwrap_or_default(),
+        mark: ProcessMark {
+            boot_id: field("boot"),
+            pid_namespace: field("pidns"),
+            started_ticks: field("ticks").parse().unwrap_or_default(),
+        },
         started_ms: field("started").parse().unwrap_or_default(),
         queues: field("queues").split(',').filter_map(slots).collect(),
         running: field("running").parse().unwrap_or_default(),

@@ -73,6 +73,8 @@ async fn a_shared_key_of_a_wrong_type_is_refused_before_any_write() {
                     matches!(suffix, "done:failed" | "done:timed_out" | "gone" | "deadlines" | "lanes")
                 }
                 "enqueue" => suffix.strip_prefix("ready:").is_some_and(|level| level.as_bytes() != words[3]),
+                // They look at what is remembered of claims only where a run, or a declaration, names the incarnation.
+                "abort" | "sweep" => suffix.starts_with("claim:"),
                 "finish" => words.get(4).is_some_and(|outcome| outcome == b"completed"),
                 _ => false,
             };

@@ -1,6 +1,7 @@
 //! The environment of a command: what it was given, and four variables of the worker.
 
 use crate::guard::procs::TOKEN_ENV;
+use leasehold_common::name::Incarnation;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
@@ -24,9 +25,10 @@ pub(super) fn compose(
     env
 }
 
-/// A token for a new run. In a worker that belongs to a run itself it begins with that run's.
-pub(super) fn new_token() -> String {
-    let own = uuid::Uuid::new_v4().simple().to_string();
+/// A token for a new run of the worker's incarnation, by which a later worker finds what is left of it. In a worker that
+/// belongs to a run itself it begins with that run's.
+pub(super) fn new_token(incarnation: &Incarnation) -> String {
+    let own = format!("{incarnation}.{}", uuid::Uuid::new_v4().simple());
     match std::env::var(TOKEN_ENV) {
         Ok(outer) if !outer.is_empty() && !outer.contains(char::is_whitespace) => format!("{outer}.{own}"),
         _ => own,

@@ -11,6 +11,7 @@ use super::trampoline::{READY, Script};
 use crate::guard::procs::{Proc, Target};
 use crate::guard::signals::Hunt;
 use crate::guard::{self, BootInstant, Guard, GuardError, RunKey};
+use leasehold_common::name::Incarnation;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
@@ -44,6 +45,8 @@ pub struct Launch {
     pub spec: CommandSpec,
     /// Variables of the run (`LEASEHOLD_TASK_ID` and so on); they win over the command's.
     pub env: BTreeMap<String, String>,
+    /// Whose run it is: every process of it is marked so.
+    pub incarnation: Incarnation,
     /// Whether it may run.
     pub policy: Arc<ExecPolicy>,
     /// Limits the system enforces.
@@ -123,7 +126,7 @@ impl Drop for Nascent {
 }
 
 fn execute(guard: &Guard, launch: &Launch) -> Result<(Arc<Run>, Child), StartError> {
-    let token = environment::new_token();
+    let token = environment::new_token(&launch.incarnation);
     let script = prepare(launch, &token)?;
     let message = rmp_serde::to_vec(&script).map_err(|error| broken("message", &error))?;
     drop(script);

@@ -17,9 +17,17 @@ pub(crate) struct Target {
     /// Start time of the leader in clock ticks since boot; tells a reused pid apart. Zero
     /// when unknown (no `/proc`).
     pub(crate) leader_start: u64,
-    /// Value of [`TOKEN_ENV`] in the run's environment. A worker that is itself part of a
-    /// run hands out `<its own token>.<new token>`, so that the outer run finds them, too.
+    /// Value of [`TOKEN_ENV`] in the run's environment: `<incarnation>.<unique>`. A worker that is itself part
+    /// of a run puts that one's before it, with a dot, so that the outer run finds them, too. What carries these
+    /// parts in a row somewhere in its own value belongs to the target.
     pub(crate) token: String,
+}
+
+impl Target {
+    /// Everything of all runs of a worker's incarnation, which is part of their tokens. No group and no session is meant.
+    pub(crate) fn of_incarnation(incarnation: &str) -> Self {
+        Self { leader: -1, leader_start: 0, token: incarnation.to_owned() }
+    }
 }
 
 /// One process as `/proc/<pid>/stat` shows it.
@@ -187,9 +195,16 @@ fn carries(environ: &[u8], token: &str) -> bool {
     environ
         .split(|byte| *byte == 0)
         .filter_map(|entry| entry.strip_prefix(TOKEN_ENV.as_bytes())?.strip_prefix(b"="))
-        .any(|value| {
-            value.strip_prefix(token.as_bytes()).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
-        })
+        .any(|value| contains_parts(value, token.as_bytes()))
+}
+
+/// Does `value` hold the parts of `token`, which dots separate, whole and in a row?
+fn contains_parts(value: &[u8], token: &[u8]) -> bool {
+    let begins =
+        std::iter::once(0).chain(value.iter().zip(1..).filter(|(byte, _)| **byte == b'.').map(|(_, at)| at));
+    begins
+        .filter_map(|at| value.get(at..)?.strip_prefix(token))
+        .any(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
 #[cfg(test)]
@@ -222,6 +237,20 @@ mod tests {
         assert!(!carries(b"", "abc"));
     }
 
+    #[test]
+    fn r11_an_incarnation_is_found_in_the_tokens_of_its_runs_and_of_runs_inside_them() {
+        let found = |value: &str| carries(format!("A=1\0{TOKEN_ENV}={value}").as_bytes(), "inc1");
+        for of_its_runs in ["inc1.run", "inc0.run.inc1.run", "inc1.run.inc2.run", "inc1"] {
+            assert!(found(of_its_runs), "{of_its_runs}");
+        }
+        for of_others in ["inc2.run", "inc12.run", "xinc1.run", "inc2.inc1x", "run", ""] {
+            assert!(!found(of_others), "{of_others}");
+        }
+        assert!(
+            carries(b"LEASEHOLD_RUN_TOKEN=a.b.c.d", "b.c") && !carries(b"LEASEHOLD_RUN_TOKEN=a.b.x.c", "b.c")
+        );
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_is_never_a_member() {
@@ -230,5 +259,9 @@ mod tests {
         let target = Target { leader: proc.group, leader_start: 0, token: "none".into() };
         let members = Snapshot::take().expect("has /proc").members(&target, &HashSet::new());
         assert!(members.living.iter().all(|p| p.pid != me));
+        // Processes of outer namespaces have group and session 0 here: no incarnation means them.
+        let nobody = Target::of_incarnation("none");
+        let members = Snapshot::take().expect("has /proc").members(&nobody, &HashSet::new());
+        assert!(members.living.is_empty() && !members.blind);
     }
 }

@@ -42,6 +42,7 @@ impl Bench {
         Launch {
             spec,
             env,
+            incarnation: leasehold_worker::Incarnation::fresh(),
             policy: Arc::new(ExecPolicy::Any),
             limits: Limits::default(),
             lease_until: BootInstant::now().plus(Duration::from_secs(600)),
