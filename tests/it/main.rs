@@ -53,3 +53,4 @@ mod reaper_outages;
 mod reaper_sweeps;
 mod repo_rules;
 mod worker_basics;
+mod worker_names;

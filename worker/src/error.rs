@@ -65,7 +65,10 @@ fn holder(by: Option<&WorkerInfo>) -> String {
              if it is gone, wait until its registry entry lapses, {ttl} after its last sign of life"
         ),
         None => {
-            format!("another worker is taking it just now; give this one another name, or try again in {ttl}")
+            format!(
+                "another worker is taking it, or holds it without a registry entry; give this one another name, or try \
+             again in {ttl}"
+            )
         }
     }
 }

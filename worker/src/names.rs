@@ -10,9 +10,10 @@ use crate::error::Error;
 use crate::mark::is_dead;
 
 /// Until its entry is there, a name is held so long: who dies in between keeps nobody from it.
-const FIRST_TTL: Duration = Duration::from_secs(5);
-/// A holder without an entry is starting or ending just now, and another may be quicker: so often a look is repeated.
-const TRIES: usize = 10;
+const FIRST_TTL: Duration = Duration::from_secs(2);
+/// A holder without an entry is starting or ending just now, or has died there: so often a look is repeated, until that
+/// time is over.
+const TRIES: usize = 60;
 /// Between two looks at such a holder.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Workers of one host that nobody has named.
