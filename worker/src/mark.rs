@@ -55,7 +55,7 @@ mod tests {
 
     fn entry(pid: u32, mark: ProcessMark) -> WorkerInfo {
         WorkerInfo {
-            name: WorkerName::new("w").unwrap(),
+            name: WorkerName::new("w").expect("a name"),
             incarnation: Incarnation::fresh(),
             host: "h".to_owned(),
             pid,
