@@ -52,5 +52,6 @@ mod reaper_kit;
 mod reaper_outages;
 mod reaper_sweeps;
 mod repo_rules;
+mod soak;
 mod worker_basics;
 mod worker_names;

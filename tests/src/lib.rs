@@ -13,6 +13,7 @@
 //! - [`mod@eventually`]: polling with a deadline; the only place where a test may sleep
 //! - [`checks`]: keys left behind
 //! - [`queue`]: a queue whose clock the test drives, and the check of its invariants
+//! - [`trail`]: what a task of the soak does, and the lines that it leaves outside Redis
 //! - [`scale`]: a tenth of a case's loops in `make test`, all of them in `make cases`
 //!
 //! Everything is dropped clean: servers, child processes and their descendants are killed with the value.
@@ -28,6 +29,7 @@ pub mod queue;
 pub mod redis_server;
 mod resp;
 pub mod scale;
+pub mod trail;
 
 pub use effects::Effects;
 pub use eventually::{

@@ -8,7 +8,7 @@ mod raw;
 mod record;
 mod told;
 
-pub use check::{Move, breaches};
+pub use check::{EventEntry, Move, breaches, illegal_moves, moves};
 pub use raw::{Answer, FORMAT_BYTE, NEWER_V, V, args};
 pub use record::{fixed, fixed_with};
 pub use told::{budget, budgets, in_lane, in_lane_with, lane, owner};

@@ -32,11 +32,8 @@ pub struct Move {
 impl Queue {
     /// All events, entry by entry.
     pub fn events(&self) -> Vec<Vec<Move>> {
-        let entries: Vec<(String, Vec<Vec<u8>>)> = self.redis(&["XRANGE", &self.key("events"), "-", "+"]);
-        let packed = entries.iter().map(|(_, fields)| &fields[5]);
-        let read =
-            |bytes: &Vec<u8>| -> Vec<Row> { rmp_serde::from_slice(bytes).expect("events can be read") };
-        packed.map(|bytes| read(bytes).into_iter().flat_map(moves_of).collect()).collect()
+        let entries: Vec<EventEntry> = self.redis(&["XRANGE", &self.key("events"), "-", "+"]);
+        entries.iter().map(moves).collect()
     }
 
     /// The events of one task, as `from>to`.
@@ -44,6 +41,15 @@ impl Queue {
         let all = self.events().into_iter().flatten().filter(|m| m.id == task);
         all.map(|m| format!("{}>{}", m.from, m.to)).collect()
     }
+}
+
+/// An entry of `Q:events` as `XRANGE` gives it.
+pub type EventEntry = (String, Vec<Vec<u8>>);
+
+/// What an entry tells, in its order.
+pub fn moves((_, fields): &EventEntry) -> Vec<Move> {
+    let rows: Vec<Row> = rmp_serde::from_slice(&fields[5]).expect("events can be read");
+    rows.into_iter().flat_map(moves_of).collect()
 }
 
 fn moves_of(Row(from, to, attempt, why, ids): Row) -> Vec<Move> {
@@ -84,7 +90,7 @@ pub async fn breaches(queue: &Queue) -> Vec<String> {
     equal("enqueued = live + ended + gone", facts.total("enqueued"), accounted);
     equal("Q:never", facts.number("never"), 0);
     found.extend(facts.wrong_types.iter().map(|key| format!("{key} has a wrong type")));
-    found.extend(illegal_moves(queue));
+    found.extend(illegal_moves(&queue.events()));
     for hash in all.iter().filter_map(|key| key.split_once(":lane:")).map(|(_, hash)| hash) {
         lane_order(queue, hash, &mut found).await;
     }
@@ -192,11 +198,12 @@ fn judge(places: &Places, tally: &mut Tally, found: &mut Vec<String>) {
     }
 }
 
-/// Every event is legal by itself, and begins where the task's last one ended.
-fn illegal_moves(queue: &Queue) -> Vec<String> {
+/// What is wrong with the entries of an event stream: every event must be legal by itself, and begin where the task's
+/// last one ended.
+pub fn illegal_moves(entries: &[Vec<Move>]) -> Vec<String> {
     let mut found = Vec::new();
     let mut last: BTreeMap<String, String> = BTreeMap::new();
-    for entry in queue.events() {
+    for entry in entries {
         if entry.is_empty() || entry.len() > 50 {
             found.push(format!("an event entry of {} transitions", entry.len()));
         }
