@@ -99,7 +99,7 @@ impl Executor {
         };
         let context = Context::new(Arc::clone(run), body.clone(), self);
         let calling = async { handler.call(context, &body.payload).await };
-        let handled = gated(run.orders(), Caught::new(Arc::clone(&run.telling.secrets), calling));
+        let handled = gated(run, Caught::new(Arc::clone(&run.telling.secrets), calling));
         let (mut orders, mut verdicts) = (run.orders(), run.orders());
         let ended = tokio::select! {
             biased;

@@ -241,9 +241,8 @@ impl Heart {
         let mut controls = Vec::new();
         let mut frozen = 0;
         for run in self.runs.all() {
-            let lapsed = run.lapses_at().is_some_and(|at| at <= now);
             controls.extend(run.freeze_if_lapsed(now));
-            frozen += usize::from(lapsed);
+            frozen += usize::from(run.lapse_is_news());
             run.give_up_after(now, GIVE_UP_AFTER);
             if run.overstays(now, OVERSTAY) {
                 tracing::warn!(task = %run.key.id, run = %run.key.run,

@@ -1,6 +1,7 @@
 //! One run in hand: what the heartbeat thread orders, and what the run's executor obeys.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_common::body::Body;
@@ -59,6 +60,8 @@ struct Held {
     lease_until: BootInstant,
     /// Since when the lease is unanswered.
     lapsed: Option<BootInstant>,
+    /// That was said.
+    lapse_told: bool,
     guard_down: bool,
     control: Option<RunControl>,
     /// Its finish is on its way: nothing runs any more.
@@ -98,6 +101,7 @@ impl Run {
         let held = Held {
             lease_until,
             lapsed: None,
+            lapse_told: false,
             guard_down: false,
             control: None,
             ending: false,
@@ -166,6 +170,12 @@ impl Run {
         held.control.clone()
     }
 
+    /// Is it frozen by a lapse that was not told of? True once a lapse, whoever saw it first.
+    pub(crate) fn lapse_is_news(&self) -> bool {
+        let mut held = self.held();
+        held.lapsed.is_some() && !std::mem::replace(&mut held.lapse_told, true)
+    }
+
     /// Gives up on a run that has been frozen for longer than `most`.
     pub(crate) fn give_up_after(&self, now: BootInstant, most: Duration) {
         let long = self.held().lapsed.is_some_and(|since| now.since(since) >= most);
@@ -183,6 +193,7 @@ impl Run {
             return None;
         }
         let thawed = held.lapsed.take().is_some();
+        held.lapse_told = false;
         self.apply_freeze(&held);
         (thawed && !held.guard_down).then(|| held.control.clone()).flatten()
     }
@@ -284,15 +295,24 @@ impl Run {
 }
 
 /// Polls `future` while the run is not frozen. A frozen future is kept, and not polled.
-pub(crate) async fn gated<F: Future>(mut orders: watch::Receiver<Orders>, future: F) -> F::Output {
+///
+/// Each poll looks at the clock itself: in a process that stood still for longer than the lease this thread may go on
+/// before the heartbeat's, while another worker runs the task.
+pub(crate) async fn gated<F: Future>(run: &Run, future: F) -> F::Output {
+    let mut orders = run.orders();
     let mut future = std::pin::pin!(future);
     loop {
         thawed(&mut orders).await;
+        let polled = std::future::poll_fn(|context| {
+            // Its processes stay as they are: what is gated is a handler, and has none.
+            run.freeze_if_lapsed(BootInstant::now());
+            if run.orders.borrow().frozen { Poll::Pending } else { future.as_mut().poll(context) }
+        });
         tokio::select! {
             biased;
             // cancel-safe: a missed change is seen by the next `wait_for`.
             () = frozen(&mut orders) => {}
-            output = &mut future => return output,
+            output = polled => return output,
         }
     }
 }
@@ -407,14 +427,33 @@ pub(crate) mod tests {
         let polls = std::cell::Cell::new(0);
         let counting = futures::future::poll_fn(|_| {
             polls.set(polls.get() + 1);
-            std::task::Poll::<()>::Pending
+            Poll::<()>::Pending
         });
-        let mut gated = Box::pin(gated(run.orders(), counting));
+        let mut gated = Box::pin(gated(&run, counting));
         for (frozen, expected) in [(false, 1), (true, 1), (true, 1), (false, 2)] {
             run.orders.send_modify(|o| o.frozen = frozen);
             assert!(futures::poll!(gated.as_mut()).is_pending());
             assert_eq!(polls.get(), expected, "frozen: {frozen}");
         }
+    }
+
+    #[tokio::test]
+    async fn r05_a_future_whose_lease_ran_out_while_nobody_looked_is_not_polled() {
+        let run = run(Duration::from_millis(1));
+        let polls = std::cell::Cell::new(0);
+        let counting = futures::future::poll_fn(|_| {
+            polls.set(polls.get() + 1);
+            Poll::<()>::Pending
+        });
+        let mut gated = Box::pin(gated(&run, counting));
+        // The whole process stood still: no heartbeat has frozen the run.
+        tokio::time::sleep(Duration::from_millis(3)).await;
+        assert!(futures::poll!(gated.as_mut()).is_pending());
+        assert_eq!(polls.get(), 0);
+        assert!(run.lapse_is_news() && !run.lapse_is_news(), "it is told once");
+        run.renew(BootInstant::now().plus(HOUR), BootInstant::now());
+        assert!(futures::poll!(gated.as_mut()).is_pending());
+        assert_eq!(polls.get(), 1, "a beat that is answered lets it go on");
     }
 
     #[tokio::test]

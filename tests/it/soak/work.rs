@@ -77,7 +77,7 @@ impl Desk {
             self.producer.exec(queue, ExecPayload { argv, env, ..ExecPayload::default() })
         };
         let spec =
-            Spec { policy: planned.policy, priority: planned.priority, bounds: planned.bounds.clone() };
+            Spec { policy: planned.policy, priority: planned.priority, bounds: planned.bounds.clone(), ..Spec::default() };
         let mut task = task.id(planned.id.as_str()).spec(spec);
         if let Some(lane) = &planned.lane {
             task = task.lane(Lane::new(lane.clone()).expect("a lane's text"));
