@@ -102,12 +102,15 @@ impl Soak {
         let left = crew.dismiss(&mark.1);
         doctor.extend(runtime.block_on(report::examine(desk.producer.store())));
         let evidence = runtime.block_on(report::gather(&desk, &crew.redis));
-        Report::new(self.seed, drain, deeds, &evidence)
-            .with("transitions that are not legal", report::illegal(&crew.redis, desk.producer.store()))
+        let report = Report::new(self.seed, drain, deeds, &evidence)
             .with("processes left", left)
             .with("findings of the doctor", doctor)
             .with("complaints about processes", crew.complaints.take())
-            .with("complaints about answers", desk.ledger.complaints())
+            .with("complaints about answers", desk.ledger.complaints());
+        if !report.is_clean() {
+            report::keep(self.seed, &desk, &evidence);
+        }
+        report
     }
 
     async fn prepare(&self, redis: &RedisServer) -> Producer {

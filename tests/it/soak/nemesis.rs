@@ -4,9 +4,17 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use leasehold_tests::let_time_pass;
+use leasehold_tests::trail::now_ns;
 
 use super::crew::{Crew, REAPERS, WORKERS};
 use super::plan::Dice;
+
+/// When and what, to be read beside the trail.
+macro_rules! say {
+    ($($what:tt)+) => {
+        eprintln!("nemesis at {:.3}: {}", now_ns() as f64 / 1e6, format!($($what)+))
+    };
+}
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,12 +96,12 @@ impl Nemesis {
             FreezeReaper => self.freeze(crew, reaper, hold, "freezes of reapers"),
             DrainWorker => {
                 self.count("drains");
-                eprintln!("nemesis: drain {}", crew.name(worker));
+                say!("drain {}", crew.name(worker));
                 crew.drain(worker);
             }
             PauseRedis => {
                 self.count("pauses of Redis");
-                eprintln!("nemesis: pause Redis");
+                say!("pause Redis");
                 crew.redis.pause();
                 let rest = self.second_strike(crew, hold, &[KillWorker, FreezeWorker, KillReaper]);
                 let_time_pass("Redis stands still", rest);
@@ -103,12 +111,12 @@ impl Nemesis {
             }
             FlushScripts => {
                 self.count("script flushes");
-                eprintln!("nemesis: flush scripts");
+                say!("flush scripts");
                 crew.redis.command::<()>(&["SCRIPT", "FLUSH"]);
             }
             KillClients => {
                 self.count("client kills");
-                eprintln!("nemesis: kill clients");
+                say!("kill clients");
                 for kind in ["normal", "pubsub"] {
                     crew.redis.command::<i64>(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"]);
                 }
@@ -118,7 +126,7 @@ impl Nemesis {
 
     /// It stays dead for up to three leases: started at once it reclaims its own runs, later a reaper has.
     fn kill(&mut self, crew: &mut Crew, number: usize, what: &'static str) {
-        eprintln!("nemesis: kill {}", crew.name(number));
+        say!("kill {}", crew.name(number));
         if crew.kill(number) {
             self.count(what);
         }
@@ -130,7 +138,7 @@ impl Nemesis {
 
     fn freeze(&mut self, crew: &mut Crew, number: usize, hold: Duration, what: &'static str) {
         self.count(what);
-        eprintln!("nemesis: freeze {} for {hold:?}", crew.name(number));
+        say!("freeze {} for {hold:?}", crew.name(number));
         crew.freeze(number);
         let rest = self.second_strike(crew, hold, &[KillWorker, FlushScripts, KillClients, KillReaper]);
         let_time_pass("it stands still", rest);
@@ -147,19 +155,19 @@ impl Nemesis {
         let (worker, reaper) = (self.dice.index(WORKERS), WORKERS + self.dice.index(REAPERS));
         match self.dice.of_these(faults) {
             KillWorker | DrainWorker => {
-                eprintln!("nemesis: meanwhile kill {}", crew.name(worker));
+                say!("meanwhile kill {}", crew.name(worker));
                 if crew.kill(worker) {
                     self.count("kills of workers");
                 }
             }
             KillReaper | FreezeReaper => {
-                eprintln!("nemesis: meanwhile kill {}", crew.name(reaper));
+                say!("meanwhile kill {}", crew.name(reaper));
                 if crew.kill(reaper) {
                     self.count("kills of reapers");
                 }
             }
             FreezeWorker | PauseRedis => {
-                eprintln!("nemesis: meanwhile freeze {}", crew.name(worker));
+                say!("meanwhile freeze {}", crew.name(worker));
                 self.count("freezes of workers");
                 crew.freeze(worker);
             }

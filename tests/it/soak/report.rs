@@ -9,7 +9,7 @@ use leasehold_common::keys::QueueKeys;
 use leasehold_common::name::TaskId;
 use leasehold_common::store::Store;
 use leasehold_producer::AbortAnswer;
-use leasehold_tests::queue::{EventEntry, Move, illegal_moves, moves};
+use leasehold_tests::queue::{EventEntry, Move, moves};
 use leasehold_tests::{RedisServer, trail};
 
 use super::ledger::End;
@@ -118,7 +118,20 @@ pub(super) async fn gather(desk: &Desk, redis: &RedisServer) -> Evidence {
         }
     }
     let attempts = attempts(&trail::read(desk.trail.as_ref()));
-    Evidence { entries, last, attempts, clock_offset: clock_offset(redis) }
+    let moves = told_moves(redis, desk.producer.store());
+    Evidence { entries, last, attempts, moves, clock_offset: clock_offset(redis) }
+}
+
+/// What tells more than a verdict that is not clean: the trail, and what the queues told of their tasks.
+pub(super) fn keep(seed: u64, desk: &Desk, evidence: &Evidence) {
+    let file = |what: &str| std::env::temp_dir().join(format!("leasehold-soak-{seed}.{what}"));
+    std::fs::copy(&desk.trail, file("trail")).expect("keep the trail");
+    let told = evidence.moves.iter().flatten().flatten().map(|step| {
+        let why = String::from_utf8_lossy(&step.why);
+        format!("{}#{} {}>{} {why}\n", step.id, step.attempt, step.from, step.to)
+    });
+    std::fs::write(file("moves"), told.collect::<String>()).expect("keep the moves");
+    eprintln!("kept: {} and {}", file("trail").display(), file("moves").display());
 }
 
 /// What to add to the trail's clock to have Redis's: between the last look before and the first after.
@@ -139,13 +152,12 @@ pub(super) async fn examine(store: &Store) -> Vec<String> {
     if report.is_clean() { Vec::new() } else { report.to_string().lines().map(str::to_owned).collect() }
 }
 
-/// Transitions of both queues that are not legal.
-pub(super) fn illegal(redis: &RedisServer, store: &Store) -> Vec<String> {
+/// All that the event streams tell.
+fn told_moves(redis: &RedisServer, store: &Store) -> Vec<Vec<Vec<Move>>> {
     let of_queue = |queue: Queue| {
         let key = QueueKeys::new(store.namespace(), &queue_name(queue)).events();
         let entries: Vec<EventEntry> = redis.command(&["XRANGE", &key, "-", "+"]);
-        let told: Vec<Vec<Move>> = entries.iter().map(moves).collect();
-        illegal_moves(&told)
+        entries.iter().map(moves).collect()
     };
-    Queue::ALL.into_iter().flat_map(of_queue).collect()
+    Queue::ALL.map(of_queue).into()
 }
