@@ -5,7 +5,7 @@ CARGO ?= cargo
 ALL := --workspace
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test cases check fmt lint doc rules deny rows bench bench-peers layout-bench bench-instructions valgrind redis clean
+.PHONY: help build demo test cases soak check fmt lint doc rules deny rows bench bench-peers layout-bench bench-instructions valgrind redis clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,14 @@ test: redis build ## run all tests against private Redis servers
 
 cases: redis build ## run the cases with their whole loops and times (long)
 	LEASEHOLD_CASES=full $(CARGO) nextest run $(ALL) --profile cases -E 'test(case_)'
+
+# What `make soak` is told: the seed of its tasks and faults, and for how long it breaks things.
+SEED ?= 1
+MINUTES ?= 10
+
+soak: redis build ## break everything at once for MINUTES (10) by SEED (1), and judge what came of it
+	LEASEHOLD_SOAK_SEED=$(SEED) LEASEHOLD_SOAK_MINUTES=$(MINUTES) \
+		$(CARGO) nextest run $(ALL) --profile soak --no-capture -E 'test(heavy_soak_)'
 
 check: ## what must be clean before a commit, tests apart
 	$(CARGO) fmt --all --check

@@ -76,8 +76,12 @@ impl Desk {
             let env = [(FILE.to_owned(), self.trail.clone()), self.mark.clone()].into();
             self.producer.exec(queue, ExecPayload { argv, env, ..ExecPayload::default() })
         };
-        let spec =
-            Spec { policy: planned.policy, priority: planned.priority, bounds: planned.bounds.clone(), ..Spec::default() };
+        let spec = Spec {
+            policy: planned.policy,
+            priority: planned.priority,
+            bounds: planned.bounds.clone(),
+            ..Spec::default()
+        };
         let mut task = task.id(planned.id.as_str()).spec(spec);
         if let Some(lane) = &planned.lane {
             task = task.lane(Lane::new(lane.clone()).expect("a lane's text"));

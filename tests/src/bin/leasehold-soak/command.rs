@@ -39,11 +39,11 @@ async fn act(play: Play) -> ExitCode {
 }
 
 /// In a session of its own, so that it outlives its parent unless somebody takes care.
+#[expect(clippy::zombie_processes, reason = "nobody waits for it: that is its point")]
 fn start_child(lane: Option<&str>) {
     let this = std::env::current_exe().expect("the path of this program");
     let mut child = Command::new("setsid");
     child.arg(this).args(["child", lane.unwrap_or("-")]).process_group(0);
-    // Nobody waits for it: that is its point.
     child.spawn().expect("start a child");
 }
 
