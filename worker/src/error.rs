@@ -64,12 +64,10 @@ fn holder(by: Option<&WorkerInfo>) -> String {
             "a worker of that name lives on host {host} (pid {pid}); give this one another name, or stop that one; \
              if it is gone, wait until its registry entry lapses, {ttl} after its last sign of life"
         ),
-        None => {
-            format!(
-                "another worker is taking it, or holds it without a registry entry; give this one another name, or try \
+        None => format!(
+            "another worker is taking it, or holds it without a registry entry; give this one another name, or try \
              again in {ttl}"
-            )
-        }
+        ),
     }
 }
 
