@@ -1,13 +1,17 @@
 //! Bounds of a run: run timeout, phases, silence and stall, by the sweep and by the heartbeat alike; and a hard end that
 //! waits for what the system does not end.
 
+use leasehold_common::bounds::Deadline;
 use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
     AbortAnswer, AbortRequest, BeatAnswer, ClaimedTask, FinishAnswer, LogPiece, NewTask, Outcome,
-    OutputStream, Progress, UpdateAnswer,
+    OutputStream, Progress, QueueSettings, UpdateAnswer,
 };
+use leasehold_tests::RedisServer;
 use leasehold_tests::queue::{B, Hand, Queue, T, budgets, done, end, id, ms, task, task_with};
+
+use crate::reaper_kit::real;
 
 /// The default stop grace.
 const GRACE: u64 = 30_000;
@@ -418,5 +422,44 @@ async fn r82_what_was_decided_for_a_run_stands_in_its_record() {
     queue.abort("t").await;
     queue.retry("t", leasehold_common::store::RetryMode::Keep).await;
     assert_eq!(queue.record("t").await.reconciled, None);
+    queue.check().await;
+}
+
+/// On a clock that nobody drives the lease key tells a heartbeat most, so it has to say where the record is to be asked.
+#[tokio::test]
+async fn a_lease_key_says_look_where_a_run_has_bounds_of_its_own() {
+    let queue = real(RedisServer::builder().no_persistence(), QueueSettings::default()).await;
+    let hand = Hand::new("w");
+    let bounded = |name: &str, change: fn(&mut NewTask)| task_with(name, change);
+    let new = [
+        task("plain"),
+        bounded("silence", |t| t.body.bounds.silence_notice = Some(ms(600_000))),
+        bounded("stall", |t| t.body.bounds.stall_timeout = Some(ms(600_000))),
+        bounded("deadline", |t| t.body.bounds.deadline = Some(Deadline::After(ms(600_000)))),
+        bounded("timeout", |t| t.body.policy.run_timeout = Some(ms(600_000))),
+        bounded("owner", |t| t.body.owner = Some(leasehold_tests::queue::owner("me"))),
+    ];
+    queue.enqueue(&new).await;
+    let runs = queue.claim(&hand, 9).await;
+    let key = |name: &str| queue.redis::<String>(&["GET", &queue.key(&format!("lease:{name}"))]);
+    for run in &runs {
+        for round in 0..3 {
+            assert_eq!(queue.beat(&hand, run).await, BeatAnswer::Ok, "{} {round}", run.id);
+            let name = run.id.as_str();
+            let word = if matches!(name, "plain" | "owner") { "" } else { " look" };
+            assert_eq!(key(name), format!("{} {}{word}", run.run, hand.inc), "{round}");
+        }
+    }
+    // A phase says so from its begin on, and the next beat finds that its time has passed.
+    let plain = &runs[0];
+    queue.phase(&hand, plain, 1, "short", Some(1)).await;
+    assert!(key("plain").ends_with(" look"), "{}", key("plain"));
+    let passes = queue.record("plain").await.phase.unwrap().since_ms + 1;
+    while queue.store.now_ms().await.unwrap() < passes {}
+    let told = queue.beat(&hand, plain).await;
+    assert!(matches!(told, BeatAnswer::Stop { cause: StopCause::PhaseTimeout, .. }), "{told:?}");
+    assert!(key("plain").ends_with(" stop"), "{}", key("plain"));
+    queue.abort("stall").await;
+    assert!(key("stall").ends_with(" stop"), "{}", key("stall"));
     queue.check().await;
 }

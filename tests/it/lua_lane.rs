@@ -6,7 +6,7 @@ use leasehold_common::record::{FailureDetail, StopCause};
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{Enqueued, Outcome, QueueSettings, RetryAdvice, RetryMode, When};
 use leasehold_tests::queue::{
-    Hand, Queue, T, done, end, failed, in_lane, in_lane_with, lane, ms, task, task_with,
+    B, Hand, Queue, T, done, end, failed, in_lane, in_lane_with, lane, ms, task, task_with,
 };
 
 fn only<T: std::fmt::Debug>(mut all: Vec<T>) -> T {
@@ -407,4 +407,46 @@ async fn r80_a_wide_lane_and_a_task_without_one_do_not_wait_for_each_other() {
     queue.store.finish(&queue.name, &hand.inc, &ends).await.unwrap();
     assert_eq!(queue.claim(&hand, 100).await.len(), 44, "their ends let all go");
     queue.check().await;
+}
+
+#[tokio::test]
+async fn r81_a_lane_whose_running_task_died_moves_on_in_time_and_at_once_when_that_is_aborted_as_dead() {
+    let first = || {
+        in_lane_with("a", |t| t.body.policy.on_lease_expired = leasehold_common::policy::OnLeaseExpired::Fail)
+    };
+    let queue = Queue::start().await;
+    queue.sweep_for(T + 1000).await;
+    queue.running(&Hand::new("dead"), first()).await;
+    queue.enqueue(&[in_lane("b")]).await;
+    queue.sweep_for(T + B + 1000).await;
+    assert_eq!(queue.states("a b").await, "failed queued");
+    queue.check().await;
+    // Two looks are complete, and nobody has swept since: the abort closes it itself.
+    queue.reset().await;
+    queue.sweep_for(T + 1000).await;
+    queue.running(&Hand::new("dead"), first()).await;
+    queue.enqueue(&[in_lane("b")]).await;
+    queue.sweep_for(T).await;
+    // The second look is due, but the page of this sweep does not reach it: the watch clock has gone on.
+    queue.redis::<()>(&["ZADD", &queue.key("running"), &(queue.now() + T).to_string(), "a"]);
+    queue.sweep_for(B).await;
+    assert_eq!(queue.states("a b").await, "running waiting");
+    queue.abort("a").await;
+    assert_eq!(queue.states("a b").await, "aborted queued");
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn r83_queued_and_waiting_tasks_are_live_work_however_long_they_wait() {
+    const MONTH: u64 = 30 * 86_400_000;
+    let queue = Queue::start().await;
+    queue.enqueue(&[in_lane("a"), in_lane("b"), task("free")]).await;
+    for _ in 0..3 {
+        queue.advance(MONTH);
+        queue.sweep().await;
+        queue.store.cleanup(&queue.name, 100).await.unwrap();
+    }
+    assert_eq!(queue.states("a b free").await, "queued waiting queued");
+    let gone = queue.total("gone") + queue.total("dropped") + queue.total("reclaimed");
+    assert_eq!(gone, 0);
 }

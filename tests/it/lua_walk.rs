@@ -131,6 +131,13 @@ impl Walk {
         }
     }
 
+    /// Any run that there ever was, mostly one of the last.
+    fn some_run(&mut self) -> Option<(usize, ClaimedTask)> {
+        let last = if self.dice.one_in(4) { self.runs.len() } else { 6 };
+        let first = self.runs.len().saturating_sub(last);
+        self.dice.pick(&self.runs[first..]).cloned()
+    }
+
     async fn step(&mut self) {
         match self.dice.roll(16) {
             14 => self.tell().await,
@@ -181,9 +188,9 @@ impl Walk {
         let again = self.dice.one_in(4);
         let old = self.dice.pick(&self.ends).cloned();
         let outcome = self.some_outcome();
-        let (by, finish) = match (old, self.dice.pick(&self.runs)) {
+        let (by, finish) = match (old, self.some_run()) {
             (Some(old), _) if again => old,
-            (_, Some((by, run))) => (*by, Finish { id: run.id.clone(), run: run.run.clone(), outcome }),
+            (_, Some((by, run))) => (by, Finish { id: run.id.clone(), run: run.run.clone(), outcome }),
             _ => return,
         };
         let twice = [finish.clone(), finish.clone()];
@@ -240,8 +247,8 @@ impl Walk {
 
     async fn update(&mut self) {
         let number = self.dice.roll(50);
-        let Some((by, run)) = self.dice.pick(&self.runs) else { return };
-        let (inc, name) = (&self.hands[*by].inc, &self.queue.name);
+        let Some((by, run)) = self.some_run() else { return };
+        let (inc, name) = (&self.hands[by].inc, &self.queue.name);
         let (id, run) = (run.id.clone(), run.run.clone());
         let message = "m".repeat(usize::try_from(number % 3).unwrap());
         let item = Progress { id: id.clone(), run: run.clone(), number, share: Some(0.5), message };
@@ -254,7 +261,7 @@ impl Walk {
     /// What few runs tell, twice: the second time changes nothing.
     async fn tell(&mut self) {
         let (number, what, charge) = (self.dice.roll(50), self.dice.roll(5), self.dice.roll(4));
-        let Some((by, run)) = self.dice.pick(&self.runs).cloned() else { return };
+        let Some((by, run)) = self.some_run() else { return };
         let (queue, hand) = (&self.queue, &self.hands[by]);
         let say = async || match what {
             0 => format!("{:?}", queue.phase(hand, &run, number, "p", Some(4000)).await),
