@@ -49,13 +49,13 @@ fn is_gone(pid: i32, started: u64) -> bool {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::{is_dead, own_mark};
-    use leasehold_common::name::{Incarnation, WorkerName};
+    use leasehold_common::name::Incarnation;
     use leasehold_common::store::{ProcessMark, WorkerInfo};
     use std::process::{Command, Stdio};
 
     fn entry(pid: u32, mark: ProcessMark) -> WorkerInfo {
         WorkerInfo {
-            name: WorkerName::new("w").expect("a name"),
+            name: crate::config::default_name(),
             incarnation: Incarnation::fresh(),
             host: "h".to_owned(),
             pid,
