@@ -31,8 +31,12 @@ function end_failed(id, rec, failure)
   end_as(id, rec, ENDS_AS[failure.kind] or 'failed', failure.kind)
 end
 
--- The next attempt after `delay` ms, then at its own level; at `level` if at once.
+-- The next attempt after `delay` ms, then at its own level; at `level` if at once. There is none for a task past its
+-- deadline: its row may lie behind the hard end of the run that ends here.
 function again_after(id, rec, delay, level, why)
+  if rec.dl and now >= rec.dl then
+    return end_failed(id, rec, { kind = 'deadline', message = 'the deadline passed before the next attempt' })
+  end
   rec.sp = nil
   if why ~= 'unknown_name' then
     rec.un = nil
@@ -53,8 +57,10 @@ function end_with_failure(id, rec, failure)
     return end_failed(id, rec, failure)
   end
   note_failure(id, rec, failure)
-  count('retried')
   again_after(id, rec, failure.delay or backoff(id, rec), rec.lv, failure.kind)
+  if not TERMINAL[rec.st] then
+    count('retried')
+  end
 end
 
 -- Handed back by a stopping worker, at the front and at no cost. What must not start twice ends here.

@@ -1,7 +1,7 @@
 //! Absolute deadlines: they end a task wherever it is, in bounded time, and nothing else waits for it.
 
 use leasehold_common::bounds::Deadline;
-use leasehold_common::record::{FailureKind, StopCause};
+use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
 use leasehold_common::state::TaskState;
 use leasehold_common::store::{
     AbortAnswer, BeatAnswer, FinishAnswer, NewTask, Outcome, QueueSettings, RetryAdvice, RetryAnswer,
@@ -229,4 +229,38 @@ async fn a_late_task_of_a_queue_that_keeps_nothing_is_gone_with_its_row() {
     assert_eq!(queue.state("t").await, None);
     assert_eq!(queue.redis::<u64>(&["EXISTS", &queue.key("deadlines"), &queue.key("errors:t")]), 0);
     queue.check().await;
+}
+
+/// The run's own bound had stopped it before, so its row lay behind a hard end that is not reached.
+#[tokio::test]
+async fn a_run_that_ends_past_the_deadline_gets_no_further_attempt() {
+    let bounded = |name: &str| {
+        task_with(name, |t| {
+            t.body.bounds.deadline = Some(Deadline::After(ms(LIMIT)));
+            t.body.policy.run_timeout = Some(ms(LIMIT - 10_000));
+        })
+    };
+    for outcome in ["stopped", "failed", "snoozed", "released"] {
+        let queue = Queue::start().await;
+        let hand = Hand::new("w");
+        queue.sweep_for(T + 1000).await;
+        let run = queue.running(&hand, bounded("t")).await;
+        for _ in 0..(LIMIT + 5000) / 1000 {
+            queue.sweep_for(1000).await;
+            queue.beat(&hand, &run).await;
+        }
+        assert_eq!(queue.record("t").await.stop.map(|s| s.cause), Some(StopCause::RunTimeout));
+        let (message, detail) = ("it stopped".to_owned(), FailureDetail::default());
+        let finish = match outcome {
+            "stopped" => end(&run, Outcome::Stopped { cause: StopCause::RunTimeout, message, detail }),
+            "failed" => failed(&run, RetryAdvice::Policy),
+            "snoozed" => end(&run, Outcome::Snoozed(ms(1000))),
+            _ => end(&run, Outcome::Released),
+        };
+        assert_eq!(queue.finish(&hand, finish.clone()).await, FinishAnswer::Accepted(TaskState::TimedOut));
+        assert_eq!(queue.finish(&hand, finish).await, FinishAnswer::Repeated(TaskState::TimedOut));
+        is_timed_out(&queue, "t").await;
+        assert_eq!(queue.total("retried"), 0);
+        queue.check().await;
+    }
 }
