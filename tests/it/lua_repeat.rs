@@ -94,10 +94,10 @@ async fn an_item_twice_in_one_call_gives_what_two_calls_give() {
         };
         assert_eq!(totals(&once), totals(&twice));
         // But for the entry that a queued task waits under, which is another on each server.
-        let all = "local s, p = x.sp or {}, x.ph or {}; return cmsgpack.pack({ r.st, r.lv, r.rev, r.n, r.f, r.c, r.en, r.at, r.bg, \
-                   r.st == 2 or r.run, r.inc, r.w, r.fixed, o, s.c or 0, s.at or 0, s.he or 0, s.rq or 0, x.rr or 0, \
-                   x.us or 0, x.lo or 0, x.up or 0, x.uc or 0, x.ck or 0, x.ub or 0, x.bu or 0, p.n or 0, p.at or 0, p.tm or 0, p.e or 0, x.uk or 0, \
-                   x.ln or 0, x.dl or 0 })";
+        let all = "local s, p = x.sp or {}, x.ph or {}; return cmsgpack.pack({ r.st, r.lv, r.rev, r.n, r.f, r.c, r.en, \
+                   r.at, r.bg, r.st == 2 or r.run, r.inc, r.w, r.fixed, o, s.c or 0, s.at or 0, s.he or 0, s.rq or 0, \
+                   x.rr or 0, x.us or 0, x.lo or 0, x.up or 0, x.uc or 0, x.ck or 0, x.ub or 0, x.bu or 0, p.n or 0, \
+                   p.at or 0, p.tm or 0, p.e or 0, x.uk or 0, x.ln or 0, x.dl or 0 })";
         for name in ["t", "q", "d", "big", "l1", "l2"] {
             let there = once.redis::<bool>(&["EXISTS", &once.key(&format!("task:{name}"))]);
             assert_eq!(there, twice.state(name).await.is_some(), "{name}");
