@@ -1,10 +1,12 @@
 //! What was asked of the queue and what it answered, kept outside it.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_common::record::{FailureKind, StopCause, TaskRecord};
 use leasehold_common::state::TaskState;
 use leasehold_producer::AbortAnswer;
+use leasehold_tests::queue::Move;
 
 use super::plan::{Planned, Queue};
 
@@ -56,10 +58,27 @@ pub(super) struct Entry {
     pub(super) end: Option<End>,
 }
 
-/// All accepted tasks, in the order of their enqueueing.
+/// All accepted tasks, in the order of their enqueueing, and where the open ones of them stand.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    pub(super) entries: Vec<Entry>,
+    open: BTreeMap<String, usize>,
+}
+
+/// What an event stream told so far.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The id of the last entry.
+    pub(super) last: Option<String>,
+    /// Transitions, entry by entry.
+    pub(super) moves: Vec<Vec<Move>>,
+}
+
+/// What was asked, answered and told.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    entries: Mutex<Vec<Entry>>,
+    book: Mutex<Book>,
+    told: Mutex<BTreeMap<Queue, Told>>,
     /// What was answered that should not have been.
     complaints: Mutex<Vec<String>>,
 }
@@ -69,12 +88,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ledger {
-    pub(super) fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
-        lock(&self.entries)
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        lock(&self.book)
+    }
+
+    pub(super) fn told(&self) -> MutexGuard<'_, BTreeMap<Queue, Told>> {
+        lock(&self.told)
     }
 
     pub(super) fn accepted(&self, planned: Planned) {
-        self.entries().push(Entry { planned, aborts: Vec::new(), end: None });
+        let mut book = self.book();
+        let at = book.entries.len();
+        book.open.insert(planned.id.clone(), at);
+        book.entries.push(Entry { planned, aborts: Vec::new(), end: None });
     }
 
     pub(super) fn complain(&self, what: String) {
@@ -88,23 +114,24 @@ impl Ledger {
 
     /// Tasks of a queue that were not seen ended.
     pub(super) fn open(&self, queue: Queue) -> Vec<String> {
-        let entries = self.entries();
-        let open = entries.iter().filter(|entry| entry.end.is_none() && entry.planned.queue == queue);
-        open.map(|entry| entry.planned.id.clone()).collect()
+        let book = self.book();
+        let of_queue = |(_, at): &(&String, &usize)| book.entries[**at].planned.queue == queue;
+        book.open.iter().filter(of_queue).map(|(id, _)| id.clone()).collect()
     }
 
+    /// How many they are, of all queues.
     pub(super) fn live(&self) -> usize {
-        self.entries().iter().filter(|entry| entry.end.is_none()).count()
+        self.book().open.len()
     }
 
-    /// Keeps an end that is seen for the first time.
+    /// Keeps an end when it is seen for the first time.
     pub(super) fn seen(&self, record: &TaskRecord) {
         if !record.state.is_terminal() {
             return;
         }
-        let mut entries = self.entries();
-        if let Some(entry) = entries.iter_mut().find(|entry| entry.planned.id == record.id.as_str()) {
-            entry.end.get_or_insert_with(|| End::from(record));
+        let mut book = self.book();
+        if let Some(at) = book.open.remove(record.id.as_str()) {
+            book.entries[at].end = Some(End::from(record));
         }
     }
 }

@@ -73,6 +73,7 @@ impl Soak {
         crew.revive();
         let desk = Desk {
             producer,
+            redis: redis::Client::open(crew.redis.url()).expect("our own URL is valid"),
             ledger: Arc::new(Ledger::default()),
             trail: path,
             mark: mark.clone(),
@@ -82,7 +83,7 @@ impl Soak {
         let (plan, lots) = (Plan::new(self.seed, self.lease), Dice::of(self.seed ^ 0xab0));
         let asking: [JoinHandle<()>; 2] =
             [runtime.spawn(desk.clone().feed(plan, self.live)), runtime.spawn(desk.clone().abort(lots))];
-        let looking = runtime.spawn(desk.clone().look_for_ends(seen_all.clone()));
+        let looking = runtime.spawn(desk.clone().look_on(seen_all.clone()));
         let nemesis = Nemesis::new(Dice::of(self.seed ^ 0xbad), self.lease);
         let deeds = nemesis.rage(&mut crew, Instant::now() + self.rage);
 

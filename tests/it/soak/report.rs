@@ -5,11 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold_common::doctor;
-use leasehold_common::keys::QueueKeys;
 use leasehold_common::name::TaskId;
 use leasehold_common::store::Store;
 use leasehold_producer::AbortAnswer;
-use leasehold_tests::queue::{EventEntry, Move, moves};
 use leasehold_tests::{RedisServer, trail};
 
 use super::ledger::End;
@@ -101,7 +99,7 @@ fn told(answer: AbortAnswer) -> String {
 
 /// Records as they stand, and the trail.
 pub(super) async fn gather(desk: &Desk, redis: &RedisServer) -> Evidence {
-    let entries = desk.ledger.entries().clone();
+    let entries = desk.ledger.book().entries.clone();
     let mut last = BTreeMap::new();
     for queue in Queue::ALL {
         let own = entries.iter().filter(|entry| entry.planned.queue == queue);
@@ -118,7 +116,10 @@ pub(super) async fn gather(desk: &Desk, redis: &RedisServer) -> Evidence {
         }
     }
     let attempts = attempts(&trail::read(desk.trail.as_ref()));
-    let moves = told_moves(redis, desk.producer.store());
+    for queue in Queue::ALL {
+        desk.read_events(queue).await.expect("read the events");
+    }
+    let moves = std::mem::take(&mut *desk.ledger.told()).into_values().map(|told| told.moves).collect();
     Evidence { entries, last, attempts, moves, clock_offset: clock_offset(redis) }
 }
 
@@ -150,14 +151,4 @@ pub(super) async fn examine(store: &Store) -> Vec<String> {
     let options = doctor::Options { pause: Duration::from_millis(100), ..doctor::Options::default() };
     let report = doctor::examine(store, &options).await.expect("the doctor examines");
     if report.is_clean() { Vec::new() } else { report.to_string().lines().map(str::to_owned).collect() }
-}
-
-/// All that the event streams tell.
-fn told_moves(redis: &RedisServer, store: &Store) -> Vec<Vec<Vec<Move>>> {
-    let of_queue = |queue: Queue| {
-        let key = QueueKeys::new(store.namespace(), &queue_name(queue)).events();
-        let entries: Vec<EventEntry> = redis.command(&["XRANGE", &key, "-", "+"]);
-        entries.iter().map(moves).collect()
-    };
-    Queue::ALL.map(of_queue).into()
 }

@@ -7,6 +7,7 @@ use leasehold_producer::{
     AbortRequest, Enqueue, ExecPayload, Lane, Payload, Producer, QueueName, RawOutput, RawTask, Spec, TaskId,
     TaskName,
 };
+use leasehold_tests::queue::{EventEntry, moves};
 use leasehold_tests::trail::{FILE, HANDLER, Play, now_ns};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,8 @@ use super::plan::{Dice, Plan, Planned, Queue};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(150);
+/// Most entries of an event stream in one answer.
+const EVENTS: usize = 500;
 /// Most tasks of one look: a batch of a script would do, and no call gets long.
 const PAGE: usize = 64;
 
@@ -23,6 +26,8 @@ const PAGE: usize = 64;
 #[derive(Clone)]
 pub(super) struct Desk {
     pub(super) producer: Producer,
+    /// For the event streams, which no library reads.
+    pub(super) redis: redis::Client,
     pub(super) ledger: Arc<Ledger>,
     /// The trail's path.
     pub(super) trail: String,
@@ -101,9 +106,9 @@ impl Desk {
             // Mostly one of the last: the others have ended.
             let back = if dice.once_in(10) { dice.index(1000) } else { dice.index(50) };
             let chosen = {
-                let entries = self.ledger.entries();
-                let at = entries.len().checked_sub(1 + back);
-                at.map(|at| (at, entries[at].planned.queue, entries[at].planned.id.clone()))
+                let book = self.ledger.book();
+                let at = book.entries.len().checked_sub(1 + back);
+                at.map(|at| (at, book.entries[at].planned.queue, book.entries[at].planned.id.clone()))
             };
             let Some((at, queue, id)) = chosen else { continue };
             let request = AbortRequest::new(task_id(&id), "soak", "chosen by lot");
@@ -114,12 +119,12 @@ impl Desk {
                     Err(error) => panic!("abort of {id}: {error}"),
                 }
             };
-            self.ledger.entries()[at].aborts.push(Abort { answer, answered_at: now_ns() });
+            self.ledger.book().entries[at].aborts.push(Abort { answer, answered_at: now_ns() });
         }
     }
 
-    /// Looks for ends until told otherwise.
-    pub(super) async fn look_for_ends(self, until: CancellationToken) {
+    /// Looks for ends, and reads what the events tell, until told otherwise: streams are cut at their length.
+    pub(super) async fn look_on(self, until: CancellationToken) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !until.is_cancelled() {
@@ -132,7 +137,26 @@ impl Desk {
                     let records = records.unwrap_or_default();
                     records.iter().flatten().for_each(|record| self.ledger.seen(record));
                 }
+                self.read_events(queue).await.ok();
             }
+        }
+    }
+
+    /// Reads what an event stream tells anew.
+    pub(super) async fn read_events(&self, queue: Queue) -> redis::RedisResult<()> {
+        let key = self.producer.store().keys(&queue_name(queue)).events();
+        let mut connection = self.redis.get_multiplexed_async_connection().await?;
+        loop {
+            let last = self.ledger.told().entry(queue).or_default().last.clone();
+            let from = last.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
+            let mut range = redis::cmd("XRANGE");
+            range.arg(&key).arg(from).arg("+").arg("COUNT").arg(EVENTS);
+            let entries: Vec<EventEntry> = range.query_async(&mut connection).await?;
+            let Some((last, _)) = entries.last() else { return Ok(()) };
+            let mut told = self.ledger.told();
+            let told = told.entry(queue).or_default();
+            told.last = Some(last.clone());
+            told.moves.extend(entries.iter().map(moves));
         }
     }
 }
