@@ -6,7 +6,8 @@ mod stop;
 
 use std::time::Duration;
 
-use leasehold_producer::{Producer, QueueName, TaskId, TaskRecord};
+use leasehold_common::doctor::{self, examine};
+use leasehold_producer::{Enqueue, Producer, QueueName, RawOutput, TaskId, TaskRecord};
 use tokio::time::Instant;
 
 pub(super) use crash::{kill, reclaimed};
@@ -16,6 +17,7 @@ pub(super) use stop::{abort, timeout};
 use super::plan::CommandTask;
 use super::processes::Watched;
 use super::show::Show;
+use super::summary::Doctor;
 use crate::error::Result;
 
 /// How often anything is looked at.
@@ -68,17 +70,32 @@ impl Scene {
         self.until(limit, look).await
     }
 
-    /// Enqueues a command that tells its processes, and waits until it has: its record then, and they.
+    /// Starts a command of the plan: see [`Self::begin`].
     pub(super) async fn start(&self, command: &CommandTask) -> Result<Option<(TaskRecord, Vec<Watched>)>> {
-        let id = command.id()?;
-        command.enqueue(&self.producer).await?;
+        self.begin(&command.id()?, command.enqueue(&self.producer)).await
+    }
+
+    /// Enqueues a command that tells its processes, and waits until it has: its record then, and they.
+    pub(super) async fn begin(
+        &self,
+        id: &TaskId,
+        command: Enqueue<RawOutput>,
+    ) -> Result<Option<(TaskRecord, Vec<Watched>)>> {
+        command.await?;
         self.until(STARTS_WITHIN, async || {
-            let log = self.producer.log(&self.queue, &id, None, 16).await?;
+            let log = self.producer.log(&self.queue, id, None, 16).await?;
             let text: Vec<u8> = log.into_iter().flat_map(|piece| piece.text).collect();
             let Some(processes) = processes(&String::from_utf8_lossy(&text)) else { return Ok(None) };
-            Ok(self.record(&id).await?.map(|record| (record, processes)))
+            Ok(self.record(id).await?.map(|record| (record, processes)))
         })
         .await
+    }
+
+    /// The doctor's verdict on the queue.
+    pub(super) async fn examine(&self) -> Result<Doctor> {
+        let options = doctor::Options { queues: vec![self.queue.clone()], ..Default::default() };
+        let report = examine(self.producer.store(), &options).await?;
+        Ok(Doctor { clean: report.is_clean(), findings: report.findings })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - [`files`], [`plan`], [`job`]: which files, which tasks, and what a task does
 //! - [`stage`], [`crew`], [`role`], [`orphan`], [`processes`]: the Redis and the processes, and how none of it stays behind
-//! - [`play`], [`acts`]: what happens, in order
+//! - [`opening`], [`play`], [`acts`]: what happens, in order
 //! - [`collect`], [`accounts`], [`summary`]: what became of it, whether that adds up (pure), and the file that says so
 //! - [`show`], [`report`]: what a person sees
 
@@ -12,6 +12,7 @@ mod collect;
 mod crew;
 mod files;
 mod job;
+mod opening;
 mod orphan;
 mod plan;
 mod play;
@@ -23,7 +24,7 @@ mod stage;
 mod summary;
 
 use std::path::{Path, PathBuf};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 
 use clap::Args;
 
@@ -84,30 +85,39 @@ async fn demo(context: &Context, args: &DemoArgs) -> Result<Exit> {
     let directory = std::fs::canonicalize(&args.directory).unwrap_or_else(|_| args.directory.clone());
     let directory = directory.display().to_string();
     show.say(&format!("demo: {} files below {directory}", listing.files.len()));
-    let mut stage = Stage::open(context, &show, args.keep).await?;
-    if stage.is_guest() {
-        show.say(&format!("redis: {}, in the namespace {}", stage.server, stage.namespace));
-    }
-
-    let played = tokio::select! {
-        // cancel-safe: what was dropped is taken down below, whatever it was doing.
-        biased;
-        () = stop => Err(Failure::new(Exit::Aborted, "interrupted: everything that the demo started was ended")),
-        played = Box::pin(play::play(&mut stage, &show, directory, listing)) => played,
-    };
-    let (problems, left) = stage.close(played.is_ok(), args.keep).await;
-    let summary = match played {
-        Ok(summary) => accounts::close(finished(summary, problems, left)),
-        Err(failure) => {
-            problems.iter().for_each(|problem| show.say(&format!("problem: {problem}")));
-            return Err(failure);
-        }
-    };
+    let playing = async |stage: &mut Stage| play::play(stage, &show, directory, listing).await;
+    let (summary, problems, left_over) = on_stage(context, &show, args.keep, stop, playing).await?;
+    let summary = accounts::close(Summary { problems, left_over, ..summary });
     place.write(&summary)?;
     report::print(context.output, &summary, place.path())?;
     Ok(if summary.ok { Exit::Success } else { Exit::Failed })
 }
 
-fn finished(summary: Summary, problems: Vec<String>, left_over: LeftOver) -> Summary {
-    Summary { problems, left_over, ..summary }
+/// Sets a stage, lets it be played on until `stop`, and takes it down whatever happened: what was played, what went
+/// wrong while all of it was ended, and what was left over.
+async fn on_stage<T>(
+    context: &Context,
+    show: &Show,
+    keep: bool,
+    stop: Pin<&mut impl Future<Output = ()>>,
+    play: impl AsyncFnOnce(&mut Stage) -> Result<T>,
+) -> Result<(T, Vec<String>, LeftOver)> {
+    let mut stage = Stage::open(context, show, keep).await?;
+    if stage.is_guest() {
+        show.say(&format!("redis: {}, in the namespace {}", stage.server, stage.namespace));
+    }
+    let played = tokio::select! {
+        // cancel-safe: what was dropped is taken down below, whatever it was doing.
+        biased;
+        () = stop => Err(Failure::new(Exit::Aborted, "interrupted: everything that the demo started was ended")),
+        played = Box::pin(play(&mut stage)) => played,
+    };
+    let (problems, left) = stage.close(played.is_ok(), keep).await;
+    match played {
+        Ok(played) => Ok((played, problems, left)),
+        Err(failure) => {
+            problems.iter().for_each(|problem| show.say(&format!("problem: {problem}")));
+            Err(failure)
+        }
+    }
 }

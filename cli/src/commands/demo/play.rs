@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_common::doctor::{self, examine};
-use leasehold_common::store::QueueSettings;
-use leasehold_producer::{Producer, TaskId, TaskState};
+use leasehold_producer::{TaskId, TaskState};
 use tokio::time::Instant;
 
 use super::acts::{self, Scene};
@@ -13,12 +11,9 @@ use super::plan::{Plan, WORKERS};
 use super::role::LEASE;
 use super::show::Show;
 use super::stage::Stage;
-use super::summary::{Doctor, FORMAT, LeftOver, Reclaim, Scenario, Summary, Totals, Versions};
-use super::{collect, job};
-use crate::error::{Failure, Result};
-
-/// How long processes may take to be ready.
-const READY_WITHIN: Duration = Duration::from_secs(20);
+use super::summary::{FORMAT, LeftOver, Reclaim, Scenario, Summary, Totals, Versions};
+use super::{collect, opening};
+use crate::error::Result;
 
 /// When for so long no task ends, the demo waits no more and says which are open.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
@@ -33,8 +28,9 @@ pub(super) async fn play(
     directory: String,
     listing: Listing,
 ) -> Result<Summary> {
-    let scene = connect(stage, show).await?;
-    start(stage, &scene).await?;
+    let scene = opening::connect(stage, show).await?;
+    let workers: Vec<String> = (1..=WORKERS).map(|number| format!("demo-{number}")).collect();
+    opening::start(stage, &scene, &workers).await?;
     let plan = Plan::new(listing.files);
     let begun = Instant::now();
     let started_ms = scene.producer.now_ms().await?;
@@ -48,8 +44,6 @@ pub(super) async fn play(
     let tasks = collect::rows(&scene, &plan).await?;
     scenarios.extend(collect::scenarios(&plan, &tasks));
     let store = scene.producer.store();
-    let report =
-        examine(store, &doctor::Options { queues: vec![scene.queue.clone()], ..Default::default() }).await?;
     let status = scene.producer.queue_status(&scene.queue).await?;
     let kept = status.map(|status| status.counts).unwrap_or_default();
     Ok(Summary {
@@ -70,63 +64,13 @@ pub(super) async fn play(
         scenarios,
         reclaims,
         kept: kept.into_iter().filter(|(_, count)| *count > 0).collect(),
-        doctor: Doctor { clean: report.is_clean(), findings: report.findings },
+        doctor: scene.examine().await?,
         left_over: LeftOver::default(),
         totals: Totals::default(),
         problems: Vec::new(),
         ok: false,
         line: String::new(),
     })
-}
-
-async fn connect(stage: &Stage, show: &Show) -> Result<Scene> {
-    let settings = QueueSettings { lease: LEASE, ..QueueSettings::default() };
-    let producer = Producer::builder(&stage.url)
-        .namespace(stage.namespace.clone())
-        .queue_settings(settings)
-        .connect()
-        .await?;
-    for warning in producer.warnings() {
-        show.say(&format!("warning: {warning}"));
-    }
-    let queue = job::queue()?;
-    producer.store().register(&queue).await?;
-    Ok(Scene { producer, queue, show: show.clone() })
-}
-
-/// Starts the processes and waits until the workers are there and the reaper sweeps.
-async fn start(stage: &mut Stage, scene: &Scene) -> Result<()> {
-    let crew = &mut stage.crew;
-    crew.start("reaper", "reaper")?;
-    for number in 1..=WORKERS {
-        let name = format!("demo-{number}");
-        crew.start(&name, &format!("worker:{name}"))?;
-    }
-    let ready = scene
-        .until(READY_WITHIN, async || {
-            crew.check()?;
-            let workers = scene.producer.workers().await?.len();
-            let look = scene.producer.store().inspect(&scene.queue, &[]).await?;
-            let swept = look.is_some_and(|look| look.facts.number("pulse.watch") > 0);
-            Ok((workers == WORKERS && swept).then_some(()))
-        })
-        .await?;
-    let Some(()) = ready else {
-        return Err(Failure::failed(format!(
-            "the workers were not ready within {} s",
-            READY_WITHIN.as_secs()
-        ))
-        .hint("is the machine very busy? try again; --keep keeps their logs"));
-    };
-    let pids: Vec<String> = (1..=WORKERS)
-        .map(|number| format!("demo-{number}"))
-        .filter_map(|name| Some(format!("{name} (pid {})", crew.pid(&name)?)))
-        .collect();
-    let lease = LEASE.as_secs();
-    scene
-        .show
-        .say(&format!("three workers and a reaper run, with a lease of {lease} s: {}", pids.join(", ")));
-    Ok(())
 }
 
 /// Enqueues the bulk; the rest comes act by act.
