@@ -3,7 +3,7 @@
 use leasehold_common::doctor::Severity;
 use leasehold_common::state::TaskState;
 
-use super::summary::{Summary, TaskRow, Totals};
+use super::summary::{Doctor, LeftOver, Summary, TaskRow, Totals};
 
 /// The name under which tasks are counted that were not found.
 const MISSING: &str = "missing";
@@ -66,13 +66,18 @@ fn problems(summary: &Summary) -> Vec<String> {
     for scenario in summary.scenarios.iter().filter(|scenario| !scenario.ok) {
         found.push(format!("{}: expected {}; {}", scenario.name, scenario.expected, scenario.happened));
     }
-    for breach in summary.doctor.findings.iter().filter(|f| f.severity == Severity::Breach) {
-        found.push(format!("the doctor found a {breach}"));
-    }
-    if !summary.doctor.clean && found.is_empty() {
+    found.extend(breaches(&summary.doctor));
+    found.extend(left_over(&summary.left_over, &summary.namespace));
+    found
+}
+
+/// What the doctor found wrong.
+pub(super) fn breaches(doctor: &Doctor) -> Vec<String> {
+    let breaches = doctor.findings.iter().filter(|finding| finding.severity == Severity::Breach);
+    let mut found: Vec<String> = breaches.map(|breach| format!("the doctor found a {breach}")).collect();
+    if !doctor.clean && found.is_empty() {
         found.push("the doctor did not find the queue clean".to_owned());
     }
-    found.extend(left_over(summary));
     found
 }
 
@@ -131,15 +136,15 @@ fn counts(summary: &Summary) -> Vec<String> {
     TaskState::ALL.into_iter().filter(differ).map(tell).collect()
 }
 
-fn left_over(summary: &Summary) -> Vec<String> {
-    let left = &summary.left_over;
+/// What should not be there any more.
+pub(super) fn left_over(left: &LeftOver, namespace: &str) -> Vec<String> {
     let mut found = Vec::new();
     if !left.processes.is_empty() {
         found.push(format!("processes were left over and had to be killed: {:?}", left.processes));
     }
     found.extend(left.folders.iter().map(|folder| format!("{folder} is left over: remove it")));
     if left.keys > 0 {
-        found.push(format!("{} keys are left over in the namespace {}", left.keys, summary.namespace));
+        found.push(format!("{} keys are left over in the namespace {namespace}", left.keys));
     }
     found
 }

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(40);
 pub(super) const STARTS_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long the processes of a run that has ended may take to go.
-const GONE_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// What every act needs.
 #[derive(Debug, Clone)]
@@ -119,7 +119,7 @@ pub(super) fn span(least: u64, most: u64) -> String {
 }
 
 /// What became of processes that should be gone.
-fn remains(alive: &[Watched]) -> String {
+pub(super) fn remains(alive: &[Watched]) -> String {
     match alive {
         [] => "none of its processes is left".to_owned(),
         left => format!("processes left: {:?}", left.iter().map(|process| process.pid()).collect::<Vec<_>>()),

@@ -92,6 +92,24 @@ impl Crew {
         member.kill().map_err(|error| Failure::io(format!("cannot kill {name}"), &error))
     }
 
+    /// SIGSTOP to one of them, until [`Self::thaw`]. Its guard and its commands are processes of their own.
+    pub(super) fn freeze(&mut self, name: &str) -> Result<()> {
+        self.member(name)?.signal("freeze", Signal::SIGSTOP)
+    }
+
+    /// SIGCONT to one of them.
+    pub(super) fn thaw(&mut self, name: &str) -> Result<()> {
+        self.member(name)?.signal("thaw", Signal::SIGCONT)
+    }
+
+    /// The first line of a member's log in which all of `parts` stand.
+    pub(super) fn logged(&self, name: &str, parts: &[&str]) -> Option<String> {
+        let member = self.members.iter().find(|member| member.name == name)?;
+        let log = fs::read(&member.log).ok()?;
+        let text = String::from_utf8_lossy(&log);
+        text.lines().find(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned)
+    }
+
     /// SIGTERM to one of them, and its orderly end: anything else is a failure that shows its log.
     pub(super) async fn terminate(&mut self, name: &str) -> Result<()> {
         let member = self.member(name)?;
@@ -101,9 +119,7 @@ impl Crew {
         if let Some(status) = member.look() {
             return Err(member.failure(&format!("ended by itself ({status})")));
         }
-        let pid = Pid::from_raw(i32::try_from(member.child.id()).unwrap_or(i32::MAX));
-        kill(pid, Signal::SIGTERM)
-            .map_err(|error| Failure::io(format!("cannot stop {name}"), &error.into()))?;
+        member.signal("stop", Signal::SIGTERM)?;
         let begun = tokio::time::Instant::now();
         loop {
             match member.look() {
@@ -177,6 +193,16 @@ impl Member {
             self.ended = self.child.try_wait().unwrap_or_else(|_| Some(ExitStatus::from_raw(0)));
         }
         self.ended
+    }
+
+    /// A signal to a child that nobody has waited for: its number is still its own.
+    fn signal(&mut self, action: &str, signal: Signal) -> Result<()> {
+        if let Some(status) = self.look() {
+            return Err(self.failure(&format!("ended by itself ({status})")));
+        }
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX));
+        kill(pid, signal)
+            .map_err(|error| Failure::io(format!("cannot {action} {}", self.name), &error.into()))
     }
 
     fn kill(&mut self) -> std::io::Result<()> {

@@ -5,6 +5,7 @@
 //! - [`opening`], [`play`], [`acts`]: what happens, in order
 //! - [`collect`], [`accounts`], [`summary`]: what became of it, whether that adds up (pure), and the file that says so
 //! - [`show`], [`report`]: what a person sees
+//! - [`wedge`]: the other demo, of one lane, with the same processes
 
 mod accounts;
 mod acts;
@@ -22,6 +23,7 @@ mod role;
 mod show;
 mod stage;
 mod summary;
+mod wedge;
 
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -48,11 +50,19 @@ use summary::{LeftOver, Place, Summary};
 /// at most 16 MiB each; .git, target, .leasehold, links and special files are skipped. Redis is a private one in a
 /// temporary folder, or the one that --redis-url, LEASEHOLD_REDIS_URL, REDIS_URL or leasehold.toml names: there the
 /// demo works in a namespace of its own and removes it.
+///
+/// --wedge shows a lane, a session of an agent whose turns run one at a time: what runs, what waits behind it, and how
+/// the lane goes on by itself when the worker is killed, when it is frozen and comes back, and when a turn is aborted.
+/// The commands write to a file outside Redis what really ran. Exits with 0 only if no two ever ran at once, the order
+/// was kept, every turn ended as it should, and the doctor finds every invariant kept.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// The folder to work on
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
+    /// Play with one lane instead: its worker is killed, then frozen, then a task aborted, and it always goes on
+    #[arg(long, conflicts_with = "directory")]
+    wedge: bool,
     /// Keep Redis with its data, and the logs of the processes, and say where they are
     #[arg(long)]
     keep: bool,
@@ -68,6 +78,7 @@ pub(crate) struct DemoArgs {
 pub(crate) async fn run(context: &Context, args: &DemoArgs) -> Result<Exit> {
     match &args.role {
         Some(role) => Box::pin(role::play(context, role, &args.inherited)).await,
+        None if args.wedge => Box::pin(wedge::run(context, args.keep)).await,
         None => Box::pin(demo(context, args)).await,
     }
 }

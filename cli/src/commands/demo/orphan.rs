@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::processes::{self, MARK_VARIABLE};
 use crate::context::Context;
 use crate::error::{Failure, Result};
 use crate::private_redis::{StderrReporter, stop};
@@ -14,9 +15,16 @@ const WORKERS_END_WITHIN: Duration = Duration::from_secs(6);
 /// What temporary folders of the demo and its Redis begin with.
 pub(super) const PREFIX: &str = "leasehold-";
 
-/// Removes the keys of the demo, ends the private Redis that lives in one of these folders, and removes them.
+/// Ends what of the demo does not end by itself (a worker that it froze), removes its keys, ends the private Redis that lives in one of these folders, and removes them.
 pub(super) async fn take_down(context: &Context, folders: &[PathBuf]) -> Result<()> {
-    tokio::time::sleep(WORKERS_END_WITHIN).await;
+    let mark = std::env::var(MARK_VARIABLE).unwrap_or_default();
+    if mark.is_empty() || !processes::has_proc() {
+        tokio::time::sleep(WORKERS_END_WITHIN).await;
+    } else {
+        processes::unmarked(&mark, WORKERS_END_WITHIN).await.into_iter().for_each(processes::end);
+        // Guards end what a killed worker had started.
+        processes::unmarked(&mark, WORKERS_END_WITHIN).await.into_iter().for_each(processes::end);
+    }
     context.store()?.remove_namespace().await?;
     let folders: Vec<PathBuf> = folders.iter().filter(|folder| is_ours(folder)).cloned().collect();
     let ending = tokio::task::spawn_blocking(move || folders.iter().try_for_each(|folder| end(folder)));

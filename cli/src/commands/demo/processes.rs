@@ -45,6 +45,24 @@ impl Watched {
             None => kill(Pid::from_raw(self.pid), None) != Err(Errno::ESRCH),
         }
     }
+
+    /// Whether it does something: one that was stopped (SIGSTOP) lives and does nothing. False without `/proc`.
+    fn moves(self) -> bool {
+        self.is_alive() && stat(self.pid).is_some_and(|(state, _)| !matches!(state, 'T' | 't'))
+    }
+}
+
+/// Waits until all of them stand still, or are gone; those that still move after `limit` come back. None without
+/// `/proc`, where nobody can tell.
+pub(super) async fn still(processes: &[Watched], limit: Duration) -> Vec<Watched> {
+    let begun = tokio::time::Instant::now();
+    loop {
+        let moving: Vec<Watched> = processes.iter().copied().filter(|process| process.moves()).collect();
+        if moving.is_empty() || begun.elapsed() >= limit {
+            return moving;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Waits until all of them are gone; those that are not within `limit` come back.
@@ -102,13 +120,15 @@ fn carries(pid: i32, mark: &[u8]) -> bool {
 
 /// The start time in `/proc/<pid>/stat`; none for a process that is gone, a zombie included.
 fn started(pid: i32) -> Option<u64> {
+    stat(pid).filter(|(state, _)| !matches!(state, 'Z' | 'X' | 'x')).map(|(_, started)| started)
+}
+
+/// State and start time in `/proc/<pid>/stat`.
+fn stat(pid: i32) -> Option<(char, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in parentheses and may hold anything.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    match fields.next()? {
-        "Z" | "X" | "x" => None,
-        _ => fields.nth(18)?.parse().ok(),
-    }
+    Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -132,6 +152,12 @@ mod tests {
             assert_eq!(marked(&mark), [process]);
         }
         assert_eq!(gone(&[process], Duration::ZERO).await, [process]);
+        if has_proc() {
+            assert_eq!(still(&[process], Duration::ZERO).await, [process]);
+            kill(Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
+            assert!(still(&[process], Duration::from_secs(5)).await.is_empty());
+            assert!(process.is_alive());
+        }
         end(process);
         child.wait().unwrap();
         assert!(gone(&[process], Duration::from_secs(5)).await.is_empty());

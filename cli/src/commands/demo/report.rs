@@ -8,7 +8,7 @@ use leasehold_common::time::display_duration;
 
 use super::accounts;
 use super::acts::{seconds, span};
-use super::summary::{Summary, TaskRow};
+use super::summary::{Doctor, Scenario, Summary, TaskRow};
 use crate::error::Result;
 use crate::output::{self, Output, Rows};
 
@@ -22,16 +22,33 @@ pub(super) fn print(output: Output, summary: &Summary, path: &Path) -> Result<()
     }
     output::rows(outcomes(summary))?;
     output::line("")?;
-    for scenario in &summary.scenarios {
+    scenarios(&summary.scenarios)?;
+    output::line("")?;
+    output::line(&facts(summary, path).join("\n"))?;
+    output::line(&summary.line)
+}
+
+/// Prints what was shown and how it came out.
+pub(super) fn scenarios(scenarios: &[Scenario]) -> Result<()> {
+    for scenario in scenarios {
         let mark = if scenario.ok { "ok" } else { "NOT AS EXPECTED" };
         output::line(&format!(
             "{}: {mark}\n  expected: {}\n  happened: {}",
             scenario.name, scenario.expected, scenario.happened
         ))?;
     }
-    output::line("")?;
-    output::line(&facts(summary, path).join("\n"))?;
-    output::line(&summary.line)
+    Ok(())
+}
+
+/// What the doctor said, in lines.
+pub(super) fn doctor(doctor: &Doctor) -> Vec<String> {
+    let verdict = match (doctor.clean, doctor.findings.is_empty()) {
+        (true, true) => "doctor: every invariant holds",
+        (true, false) => "doctor: every invariant holds; it remarks:",
+        (false, _) => "doctor: NOT CLEAN:",
+    };
+    let findings = doctor.findings.iter().map(|finding| format!("  {finding}"));
+    std::iter::once(verdict.to_owned()).chain(findings).collect()
 }
 
 fn outcomes(summary: &Summary) -> Rows {
@@ -71,13 +88,7 @@ fn facts(summary: &Summary, path: &Path) -> Vec<String> {
             )
         },
     ));
-    let doctor = &summary.doctor;
-    lines.push(match (doctor.clean, doctor.findings.is_empty()) {
-        (true, true) => "doctor: every invariant holds".to_owned(),
-        (true, false) => "doctor: every invariant holds; it remarks:".to_owned(),
-        (false, _) => "doctor: NOT CLEAN:".to_owned(),
-    });
-    lines.extend(doctor.findings.iter().map(|finding| format!("  {finding}")));
+    lines.extend(doctor(&summary.doctor));
     lines.push(format!("took: {}; details: {}", seconds(summary.took_ms), path.display()));
     lines
 }

@@ -1,6 +1,6 @@
 //! What the demo stands on, and how all of it is taken down again: a Redis, a folder for logs, the processes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use leasehold_common::name::Namespace;
 use leasehold_common::store::Store;
@@ -86,6 +86,11 @@ impl Stage {
     /// Whether the Redis is not the demo's own.
     pub(super) fn is_guest(&self) -> bool {
         self.data.is_none()
+    }
+
+    /// A folder that goes with the stage, unless it is kept: the logs lie there.
+    pub(super) fn folder(&self) -> &Path {
+        self.logs.path()
     }
 
     /// Ends everything: in order after a demo that came to its end, at once after one that did not. Tells what
