@@ -5,7 +5,7 @@ CARGO ?= cargo
 ALL := --workspace
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test cases soak check fmt lint doc rules deny rows bench bench-peers layout-bench bench-instructions valgrind redis clean
+.PHONY: help build demo demo-wedge test cases soak check fmt lint doc rules deny rows bench bench-peers layout-bench bench-instructions valgrind redis clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ demo: ## see the main job on real files: crashes, aborts, retries, a verdict
 	@test -x target/debug/leasehold || echo "Building first: about 4 minutes on 2 cores, the first time only."
 	@$(MAKE) --no-print-directory build
 	target/debug/leasehold demo
+
+demo-wedge: build ## see a lane go on by itself: its worker killed, frozen, a task aborted, a verdict
+	target/debug/leasehold demo --wedge
 
 test: redis build ## run all tests against private Redis servers
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \

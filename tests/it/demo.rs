@@ -1,6 +1,6 @@
 //! `leasehold demo`: what it claims is recomputed from its files and its own list, and nothing of it is left.
 
-mod kit;
+pub(crate) mod kit;
 
 use std::fs;
 

@@ -15,6 +15,7 @@ mod cli_tasks;
 mod cli_usage;
 mod crash;
 mod demo;
+mod demo_wedge;
 mod doctor_load;
 mod doctor_repair;
 mod doctor_seeds;

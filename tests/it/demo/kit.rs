@@ -41,7 +41,8 @@ impl Stage {
         self.dir.path().join("files")
     }
 
-    fn temporary(&self) -> PathBuf {
+    /// Where everything temporary of the demo lies.
+    pub(crate) fn temporary(&self) -> PathBuf {
         self.dir.path().join("tmp")
     }
 

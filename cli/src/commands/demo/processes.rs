@@ -46,23 +46,33 @@ impl Watched {
         }
     }
 
-    /// Whether it does something: one that was stopped (SIGSTOP) lives and does nothing. False without `/proc`.
-    fn moves(self) -> bool {
-        self.is_alive() && stat(self.pid).is_some_and(|(state, _)| !matches!(state, 'T' | 't'))
+    /// Its state as the kernel tells it; none when it is gone, and without `/proc`.
+    fn state(self) -> Option<char> {
+        stat(self.pid).filter(|_| self.is_alive()).map(|(state, _)| state)
     }
 }
 
-/// Waits until all of them stand still, or are gone; those that still move after `limit` come back. None without
-/// `/proc`, where nobody can tell.
-pub(super) async fn still(processes: &[Watched], limit: Duration) -> Vec<Watched> {
+/// Waits until all of them, of one process group, stand still (SIGSTOP) or are gone; those that still move after
+/// `limit` come back. None without `/proc`, where nobody can tell.
+pub(super) async fn still(group: &[Watched], limit: Duration) -> Vec<Watched> {
     let begun = tokio::time::Instant::now();
     loop {
-        let moving: Vec<Watched> = processes.iter().copied().filter(|process| process.moves()).collect();
+        let moving = moving(group.iter().filter_map(|process| Some((*process, process.state()?))));
         if moving.is_empty() || begun.elapsed() >= limit {
             return moving;
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Those of a group that may do something. A shell that was stopped between vfork and exec of a child waits for that
+/// child, which is stopped, in `D` for as long: it stands still as well, if any other of the group shows that the group
+/// was stopped at all.
+fn moving<P>(group: impl Iterator<Item = (P, char)>) -> Vec<P> {
+    let group: Vec<(P, char)> = group.collect();
+    let was_stopped = group.iter().any(|(_, state)| matches!(state, 'T' | 't'));
+    let moves = |state| !matches!(state, 'T' | 't') && !(was_stopped && state == 'D');
+    group.into_iter().filter(|(_, state)| moves(*state)).map(|(process, _)| process).collect()
 }
 
 /// Waits until all of them are gone; those that are not within `limit` come back.
@@ -136,6 +146,15 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_group_stands_still_when_it_was_stopped_also_in_the_middle_of_a_fork() {
+        let moving = |states: &str| moving(states.chars().map(|state| (state, state))).len();
+        assert_eq!(
+            ["", "T", "TT", "TD", "DT", "DD", "D", "TS", "SS", "TR"].map(moving),
+            [0, 0, 0, 0, 0, 2, 1, 1, 2, 1]
+        );
+    }
 
     #[tokio::test]
     async fn a_marked_process_is_found_and_its_end_is_seen() {

@@ -1,19 +1,24 @@
 //! One act: a turn runs, others wait behind it, something happens to it, and the lane goes on.
 
+use std::fs;
 use std::time::Duration;
 
 use leasehold_common::time::display_time;
 use leasehold_producer::{TaskId, TaskRecord};
 
+use super::effects::{self, Run};
 use super::lane;
 use super::turns::{PER_ACT, Part, Turns, id};
-use crate::commands::demo::acts::{Scene, seconds};
+use crate::commands::demo::acts::{STARTS_WITHIN, Scene, seconds};
 use crate::commands::demo::crew::Crew;
 use crate::commands::demo::processes::Watched;
 use crate::error::Result;
 
 /// How long a reclaim may take on a machine that is busy; on an idle one it is lease and beat and a little more.
 const RECLAIMED_WITHIN: Duration = Duration::from_secs(15);
+
+/// Steps of work that a run has behind it before anything happens to it, or beside it.
+const STEPS_BEFORE: usize = 5;
 
 /// How long the rest of an act may take once the lane goes on.
 const EMPTY_WITHIN: Duration = Duration::from_secs(30);
@@ -67,8 +72,22 @@ impl<'a> Act<'a> {
         for id in follow {
             self.turns.enqueue(producer, id, Part::Follows).await?;
         }
+        if !self.works(&record).await? {
+            return Ok(None);
+        }
         show.say(&lane::look(self.scene, &self.turns.lane).await?);
         Ok(Some(Held { id: held.clone(), record, worker, family }))
+    }
+
+    /// Waits until the command of this run has told of some work; false if it does not.
+    pub(super) async fn works(&self, record: &TaskRecord) -> Result<bool> {
+        let look = async || {
+            // The file is there once the first command has written.
+            let effects = effects::read(&fs::read_to_string(&self.turns.effects).unwrap_or_default());
+            let is_this = |run: &Run| run.task == record.id.as_str() && run.attempt == record.attempt;
+            Ok(effects.runs.iter().any(|run| is_this(run) && run.steps >= STEPS_BEFORE).then_some(()))
+        };
+        Ok(self.scene.until(STARTS_WITHIN, look).await?.is_some())
     }
 
     /// Waits until the held turn is started again, and tells what its record says of that. None if that took too long.

@@ -107,13 +107,19 @@ async fn comes_back(
 ) -> Result<Result<String, String>> {
     let (scene, worker) = (act.scene, &held.worker);
     let Some(again) = again else { return Ok(Err(format!("{} was not started again", held.id))) };
+    // Both could work now: what the stale run did meanwhile would stand in the file of effects.
+    if !act.works(again).await? {
+        return Ok(Err(format!("{} was started again and did not work", held.id)));
+    }
     let moving = still(&held.family, Duration::ZERO).await;
     crew.thaw(worker)?;
-    scene.show.say(&format!("{worker} goes on (SIGCONT) while {} runs elsewhere", held.id));
+    scene.show.say(&format!("{worker} goes on (SIGCONT) while {} works elsewhere", held.id));
     let told = scene
         .until(TOLD_WITHIN, async || {
             let line = crew.logged(worker, &[LOST, held.id.as_str()]);
-            Ok(line.and_then(|line| Some(line[line.find(LOST)?..].to_owned())))
+            // Without the fields that follow: they name the task and the run.
+            let words = |line: String| line[line.find(LOST)?..].split(" task=").next().map(str::to_owned);
+            Ok(line.and_then(words))
         })
         .await?;
     let Some(told) = told else { return Ok(Err(format!("{worker} was not told that its run is stale"))) };

@@ -36,10 +36,22 @@ pub(super) async fn look(scene: &Scene, lane: &Lane) -> Result<String> {
 fn lines(members: &[Member], now: u64) -> impl Iterator<Item = String> {
     members.iter().enumerate().map(move |(at, member)| {
         let record = &member.record;
-        let before: Vec<String> =
-            members[..at].iter().map(|m| format!("{} ({})", m.record.id, m.record.state)).collect();
-        format!("    {}. {}  {}", member.ahead + 1, record.id, why(record, member.ahead, &before, now))
+        let before: Vec<String> = members[..at].iter().map(name).collect();
+        format!(
+            "    {}. {:8} {}",
+            member.ahead + 1,
+            record.id.as_str(),
+            why(record, member.ahead, &before, now)
+        )
     })
+}
+
+/// Whom others wait for: its state, unless it waits as they do.
+fn name(member: &Member) -> String {
+    match (member.record.id.as_str(), member.record.state) {
+        (id, TaskState::Waiting) => id.to_owned(),
+        (id, state) => format!("{id} ({state})"),
+    }
 }
 
 /// What a member does, or waits for.
