@@ -71,8 +71,8 @@ pub(super) async fn still(group: &[Watched], limit: Duration) -> Vec<Watched> {
 fn moving<P>(group: impl Iterator<Item = (P, char)>) -> Vec<P> {
     let group: Vec<(P, char)> = group.collect();
     let was_stopped = group.iter().any(|(_, state)| matches!(state, 'T' | 't'));
-    let moves = |state| !matches!(state, 'T' | 't') && !(was_stopped && state == 'D');
-    group.into_iter().filter(|(_, state)| moves(*state)).map(|(process, _)| process).collect()
+    let stands = |state| matches!(state, 'T' | 't') || was_stopped && state == 'D';
+    group.into_iter().filter(|(_, state)| !stands(*state)).map(|(process, _)| process).collect()
 }
 
 /// Waits until all of them are gone; those that are not within `limit` come back.

@@ -112,20 +112,9 @@ impl<'a> Act<'a> {
         };
         let again = self.scene.until(RECLAIMED_WITHIN, look).await?;
         if let Some(record) = &again {
-            self.scene.show.say(&format!("{}\n{}", self.told(record, since_ms, what), reconciled(record)));
+            self.scene.show.say(&format!("{}\n{}", runs_again(record, since_ms, what), reconciled(record)));
         }
         Ok(again)
-    }
-
-    fn told(&self, record: &TaskRecord, since_ms: u64, what: &str) -> String {
-        let after = record.started_ms.map_or(0, |ms| ms.saturating_sub(since_ms));
-        let worker = record.worker.as_ref().map_or("nobody", |worker| worker.as_str());
-        format!(
-            "{} after {what}: {} runs again on {worker}, attempt {}",
-            seconds(after),
-            record.id,
-            record.attempt
-        )
     }
 
     /// Waits until every turn of the act has ended, and tells each. Those that have not come back.
@@ -152,8 +141,14 @@ impl<'a> Act<'a> {
     }
 }
 
+fn runs_again(record: &TaskRecord, since_ms: u64, what: &str) -> String {
+    let after = seconds(record.started_ms.map_or(0, |ms| ms.saturating_sub(since_ms)));
+    let worker = record.worker.as_ref().map_or("nobody", |worker| worker.as_str());
+    format!("{after} after {what}: {} runs again on {worker}, attempt {}", record.id, record.attempt)
+}
+
 /// That a run's end was decided by others, as the record keeps it.
-pub(super) fn reconciled(record: &TaskRecord) -> String {
+fn reconciled(record: &TaskRecord) -> String {
     record.reconciled.as_ref().map_or_else(
         || "  its record does not say that it was reconciled".to_owned(),
         |r| {
