@@ -81,6 +81,28 @@ pub fn display_time(ms: u64) -> String {
         .map_or_else(|| "-".to_owned(), |t| format!("{t:.3}"))
 }
 
+/// How far a moment lies back, or ahead, of `now`, both in ms: `12s ago`, `in 5m`.
+#[must_use]
+pub fn ago(ms: u64, now: u64) -> String {
+    // Whole seconds from ten of them on: nobody reads the tenths.
+    let rounded = |ms: u64| if ms >= 10_000 { ms / 1000 * 1000 } else { ms };
+    let apart = |from: u64, to: u64| display_duration(Duration::from_millis(rounded(to - from)));
+    match ms {
+        ms if ms <= now => format!("{} ago", apart(ms, now)),
+        ms => format!("in {}", apart(now, ms)),
+    }
+}
+
+/// A duration in ms as a number of seconds, with tenths below ten of them: `60 s`, `0.3 s`.
+#[must_use]
+pub fn display_seconds(ms: u64) -> String {
+    if ms >= 10_000 || ms.is_multiple_of(1000) {
+        format!("{} s", ms / 1000)
+    } else {
+        format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+    }
+}
+
 /// Whole milliseconds, at most [`MAX_DURATION`].
 #[must_use]
 pub fn as_ms(duration: Duration) -> u64 {
@@ -124,6 +146,14 @@ mod tests {
         for text in ["250ms", "5m", "1h30m", "2d", "1.5s", "21s"] {
             assert_eq!(display_duration(parse(text).unwrap()), text);
         }
+    }
+
+    #[test]
+    fn times_are_told_from_now() {
+        assert_eq!(ago(1_000, 13_300), "12s ago");
+        assert_eq!(ago(1_000, 1_250), "250ms ago");
+        assert_eq!(ago(61_000, 1_000), "in 1m");
+        assert_eq!([60_000, 12_345, 1_250, 0].map(display_seconds), ["60 s", "12 s", "1.2 s", "0 s"]);
     }
 
     #[test]

@@ -40,13 +40,17 @@
 //! [`Error::outcome_unknown`] says whether it may have happened.
 //!
 //! What is where: `producer` connects; `enqueue` and `raw` build tasks; `batcher` sends what arrives together;
-//! `handle` is a task; `wait` serves all waiters over one connection; `look`, `status` and `log` read;
+//! `handle` is a task; `wait` serves all waiters over one connection; `look`, `groups`, `status` and
+//! `log` read; [`explain`] says why a task is where it is; `filter` acts on many;
 //! [`json`] maps payloads; `repeat` tries again. This crate runs no handlers, handles no signals and prints
 //! nothing; only the store underneath knows Redis.
 
 mod batcher;
 mod enqueue;
 mod error;
+pub mod explain;
+mod filter;
+mod groups;
 mod handle;
 pub mod json;
 mod log;
@@ -60,6 +64,9 @@ mod wait;
 
 pub use enqueue::Enqueue;
 pub use error::{Error, Result};
+pub use explain::Explanation;
+pub use filter::{AbortOrder, AbortTally, Matches, TaskFilter};
+pub use groups::{Activity, GroupStatus, OwnerView};
 pub use handle::{Output, RawOutput, TaskHandle};
 pub use producer::{DEFAULT_DEADLINE, Producer, ProducerBuilder};
 pub use raw::{Payload, RawTask};
@@ -84,7 +91,8 @@ pub use leasehold_common::result_rule::ResultRule;
 pub use leasehold_common::state::TaskState;
 pub use leasehold_common::store::{
     AbortAnswer, AbortRequest, Cursor, DeleteAnswer, Enqueued, Gathering, KnownState, LaneRow, LogEntry,
-    MOST_AT_A_TIME, OutputStream, Page, QueueSettings, RetryAnswer, RetryMode, Store, When, WorkerInfo,
+    MOST_AT_A_TIME, OutputStream, OwnerTally, Page, QueueSettings, RetryAnswer, RetryMode, Store, When,
+    WorkerInfo,
 };
 pub use leasehold_common::task::{DEFAULT_QUEUE, Spec, Task};
 pub use leasehold_common::transport::{Accepted, ConnectOptions};

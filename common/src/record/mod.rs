@@ -1,6 +1,7 @@
 //! A task's record: its state at one moment, decoded from what the scripts keep.
 
 mod failure;
+mod sample;
 mod stop;
 mod story;
 mod wire;
@@ -85,6 +86,8 @@ pub struct TaskRecord {
     pub unkillable: Option<String>,
     /// How the end of a run was decided for it, the last time.
     pub reconciled: Option<Reconciled>,
+    /// Since when no worker that claimed it knew its name, ms.
+    pub unknown_since_ms: Option<u64>,
     /// That look, by the watch clock of `Q:pulse`, ms.
     pub(crate) missed_at: Option<i64>,
     /// The body, if it lies in the record.
@@ -100,6 +103,13 @@ impl TaskRecord {
     /// [`Error::NewerFormat`], or [`Error::Protocol`] for junk.
     pub(crate) fn decode(id: &TaskId, bytes: &[u8]) -> Result<Self> {
         wire::decode(id, bytes)
+    }
+
+    /// The ready stream it is in, and since when, ms by the clock of Redis; none unless it is queued.
+    #[must_use]
+    pub fn queued_in(&self) -> Option<(&str, u64)> {
+        let (level, entry) = self.entry.as_deref()?.split_once(':')?;
+        Some((level, entry.split('-').next()?.parse().ok()?))
     }
 
     /// `failures + 1 / max_attempts` as people read it, never more than it may be.

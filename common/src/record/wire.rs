@@ -120,6 +120,8 @@ struct Rare {
     uk: Option<(f64, String)>,
     #[serde(default)]
     rc: Option<StoredReconciled>,
+    #[serde(default)]
+    un: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -244,6 +246,7 @@ fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
         phase,
         unkillable: rare.uk.map(|(_, pids)| pids),
         reconciled: rare.rc.map(|r| Reconciled { at_ms: whole(r.at), by: r.by, reason: r.why }),
+        unknown_since_ms: rare.un.map(whole),
         body: (!body.is_empty()).then(|| body.to_vec()),
         output: (!r.0.is_empty()).then(|| r.0.to_vec()),
     })

@@ -17,6 +17,7 @@ mod reply;
 mod server;
 mod sweep;
 mod update;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub use repair::Repaired;
 pub use server::{Check, CheckLevel, ServerInfo};
 pub use sweep::{Cleaned, Declared, Swept};
 pub use update::{LogPiece, OutputStream, Progress, SpendAnswer, Teller, UpdateAnswer};
+pub use views::OwnerTally;
 
 use crate::error::{Error, Result};
 use crate::keys::QueueKeys;

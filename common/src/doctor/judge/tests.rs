@@ -1,10 +1,7 @@
 //! A sound task in every state, and each way in which one is not.
 
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::name::{Incarnation, RunId};
-use crate::policy::{Policy, Priority};
 use crate::record::{Stop, StopCause};
 
 const NOW: i64 = 1_000_000_000;
@@ -26,41 +23,18 @@ fn stop(cause: StopCause, hard_end: i64) -> Stop {
 fn record(state: TaskState) -> TaskRecord {
     let runs = state.has_run();
     TaskRecord {
-        id: TaskId::new("t").unwrap(),
-        state,
-        rev: 1,
         attempt: u64::from(runs),
-        failures: 0,
-        reclaims: 0,
-        priority: Priority::Normal,
-        policy: Policy::default(),
         entry: (state == TaskState::Queued).then(|| "normal:1-0".to_owned()),
         run: runs.then(|| RunId::new("normal:1-0").unwrap()),
         incarnation: runs.then(|| Incarnation::new("inc1").unwrap()),
-        worker: None,
-        token: None,
         enqueued_ms: at(NOW),
         due_ms: (state == TaskState::Scheduled).then(|| at(NOW + 1000)),
         started_ms: runs.then(|| at(NOW)),
         ended_ms: state.is_terminal().then(|| at(NOW)),
         stop: (state == TaskState::Aborting).then(|| stop(StopCause::Abort, NOW + 21_000)),
-        failure_kind: None,
-        progress: None,
-        suspected: false,
-        missed_at: None,
-        lane: None,
-        owner: None,
         waiting_ms: (state == TaskState::Waiting).then(|| at(NOW)),
-        deadline_ms: None,
-        last_event_ms: None,
-        silent_since_ms: None,
-        checkpoint_bytes: None,
-        budgets: BTreeMap::new(),
-        phase: None,
-        unkillable: None,
-        reconciled: None,
         body: Some(b"body".to_vec()),
-        output: None,
+        ..TaskRecord::sample(TaskId::new("t").unwrap(), state)
     }
 }
 
