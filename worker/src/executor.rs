@@ -51,6 +51,14 @@ pub(crate) struct Executor {
 impl Executor {
     /// Runs a claimed task. None when the run was lost: then nothing is said.
     pub(crate) async fn run(&self, run: &Arc<Run>) -> Option<Finish> {
+        let outcome = self.see_through(run).await?;
+        self.tell_the_rest(run).await;
+        run.set_ending();
+        Some(Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome })
+    }
+
+    /// The run up to its end, cleanups included. What it told last may be untold still.
+    pub(crate) async fn see_through(&self, run: &Arc<Run>) -> Option<Outcome> {
         run.telling.secrets.add_all(&self.secrets);
         let outcome = match run.body() {
             Ok(body) => self.run_body(run, body).await,
@@ -60,10 +68,7 @@ impl Executor {
         };
         clean_up(run, self.cleanup_timeout, self.leases.of(&run.key.queue)).await;
         run.telling.finish_output();
-        let outcome = masked(&run.telling.secrets, outcome?);
-        self.tell_the_rest(run).await;
-        run.set_ending();
-        Some(Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome })
+        Some(masked(&run.telling.secrets, outcome?))
     }
 
     async fn run_body(&self, run: &Arc<Run>, body: Body) -> Option<Outcome> {

@@ -3,6 +3,7 @@
 //! - [`Worker`], [`Config`]: what a worker process is made of
 //! - [`Context`], [`TaskError`]: what a handler sees and says
 //! - [`exec`]: commands, their start, output and end
+//! - [`testing`]: trying a handler without Redis
 //! - [`guard`]: the process that ends or stops commands when their worker cannot
 //!
 //! Inside: `bounds` says when a run has had its time, `voice` and `spending` carry what it says and is answered,
@@ -14,6 +15,7 @@
 
 pub mod exec;
 pub mod guard;
+pub mod testing;
 
 mod bell;
 mod bounds;
@@ -54,8 +56,10 @@ pub use leasehold_common::name::{
     BudgetName, Incarnation, Lane, Namespace, Owner, QueueName, TaskId, TaskName, WorkerName,
 };
 pub use leasehold_common::policy::{Backoff, OnLeaseExpired, Policy, Priority};
+pub use leasehold_common::record::{FailureKind, StopCause};
 pub use leasehold_common::result_rule::ResultRule;
 pub use leasehold_common::store::QueueSettings;
+pub use leasehold_common::store::RetryAdvice;
 pub use leasehold_common::task::{Spec, Task};
 pub use leasehold_common::transport::ConnectOptions;
 pub use voice::RunError;

@@ -73,6 +73,12 @@ impl Telling {
         }
     }
 
+    /// The newest progress: share and message.
+    pub(crate) fn newest(&self) -> (Option<f64>, String) {
+        let newest = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        (newest.share, newest.message.clone())
+    }
+
     fn take_progress(&self, run: &Run) -> Option<Progress> {
         let mut newest = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::take(&mut newest.untold) {

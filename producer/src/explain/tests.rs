@@ -200,6 +200,7 @@ fn body(bounds: Bounds) -> crate::Body {
         policy: crate::Policy::default(),
         priority: crate::Priority::Normal,
         owner: None,
+        result_rule: crate::ResultRule::default(),
         lane: None,
         bounds,
         headers: std::collections::BTreeMap::new(),

@@ -16,10 +16,37 @@ const CLOCK: nix::time::ClockId = nix::time::ClockId::CLOCK_BOOTTIME;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: nix::time::ClockId = nix::time::ClockId::CLOCK_MONOTONIC;
 
+/// Two clocks at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Driven {
+    boot: BootInstant,
+    tokio: tokio::time::Instant,
+}
+
+impl Driven {
+    fn now(&self) -> BootInstant {
+        self.boot.plus(self.tokio.elapsed())
+    }
+}
+
+tokio::task_local! {
+    static BY_TOKIO: Driven;
+}
+
 impl BootInstant {
     /// The present instant.
     #[must_use]
     pub fn now() -> Self {
+        BY_TOKIO.try_with(|driven| driven.now()).unwrap_or_else(|_| Self::by_system())
+    }
+
+    /// Has `work` read this clock as tokio's goes on from here: for trials, in which that stands still or is advanced.
+    pub(crate) async fn by_tokio<F: Future>(work: F) -> F::Output {
+        let driven = Driven { boot: Self::by_system(), tokio: tokio::time::Instant::now() };
+        BY_TOKIO.scope(driven, work).await
+    }
+
+    fn by_system() -> Self {
         // The call cannot fail for a clock that exists; zero would make every lease look
         // long, so the last resort is the far future: leases look lapsed, which is safe.
         nix::time::clock_gettime(CLOCK)
