@@ -13,7 +13,7 @@ use leasehold_common::name::Namespace;
 use leasehold_common::text::printable;
 
 use crate::commands::{
-    bench, config, demo, dev, doctor, enqueue, exec, queue, reaper, task, worker, workers,
+    bench, config, demo, dev, doctor, enqueue, exec, lane, owner, queue, reaper, task, worker, workers,
 };
 use crate::exit::{self, Exit};
 use crate::output;
@@ -84,9 +84,15 @@ pub(crate) enum Command {
     Exec(Box<exec::ExecArgs>),
     Worker(worker::WorkerArgs),
     Reaper(reaper::ReaperArgs),
-    /// Look at tasks, wait for them, abort them, run them again
+    /// Look at tasks, say why they are where they are, wait for them, abort them, run them again
     #[command(subcommand)]
     Task(task::TaskCommand),
+    /// Look at lanes, and say how many of their tasks may run at a time
+    #[command(subcommand)]
+    Lane(lane::LaneCommand),
+    /// Look at what belongs to an owner: a session, a user
+    #[command(subcommand)]
+    Owner(owner::OwnerCommand),
     /// Look at queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),

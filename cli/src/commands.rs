@@ -7,6 +7,8 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod exec;
+pub(crate) mod lane;
+pub(crate) mod owner;
 pub(crate) mod queue;
 pub(crate) mod reaper;
 pub(crate) mod task;

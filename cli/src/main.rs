@@ -68,6 +68,8 @@ fn detail(command: &Command) -> logging::Detail {
         Command::Enqueue(_)
         | Command::Exec(_)
         | Command::Task(_)
+        | Command::Lane(_)
+        | Command::Owner(_)
         | Command::Queue(_)
         | Command::Workers(_)
         | Command::Doctor(_)
@@ -88,6 +90,8 @@ async fn command(context: &Context, command: &Command) -> Result<Exit> {
         Command::Enqueue(args) => commands::enqueue::run(context, args).await,
         Command::Exec(args) => commands::exec::run(context, args).await,
         Command::Task(args) => commands::task::run(context, args).await,
+        Command::Lane(args) => commands::lane::run(context, args).await,
+        Command::Owner(args) => commands::owner::run(context, args).await,
         Command::Queue(args) => commands::queue::run(context, args).await,
         Command::Workers(args) => commands::workers::run(context, args).await,
         Command::Doctor(args) => commands::doctor::run(context, args).await,

@@ -6,9 +6,12 @@
 //! `heavy_` in its name.
 
 mod aborts;
+mod cli_abort_where;
 mod cli_bench;
 mod cli_config;
 mod cli_exec;
+mod cli_explain;
+mod cli_lanes;
 mod cli_names;
 mod cli_services;
 mod cli_tasks;

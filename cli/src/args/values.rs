@@ -3,9 +3,11 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use leasehold_common::body::TaskKind;
 use leasehold_common::bounds::{Deadline, MOST_BUDGET};
 use leasehold_common::name::{BudgetName, QueueName, TaskName};
 use leasehold_common::policy::OnLeaseExpired;
+use leasehold_common::store::MOST_AT_A_TIME;
 use leasehold_common::text::printable;
 use leasehold_common::time::{MAX_DURATION, parse_duration};
 use leasehold_common::{Error, Result};
@@ -145,6 +147,19 @@ pub(crate) fn budget(text: &str) -> Result<(BudgetName, u64)> {
     let count = most.parse().ok().filter(|n| *n <= MOST_BUDGET);
     let reason = || format!("{:?} is not a whole number of 0 to {MOST_BUDGET}", printable(&most));
     Ok((BudgetName::new(name)?, count.ok_or_else(|| Error::invalid("budget", reason()))?))
+}
+
+/// A kind of work.
+pub(crate) fn kind(text: &str) -> Result<TaskKind> {
+    match text {
+        "handler" => Ok(TaskKind::Handler),
+        "exec" => Ok(TaskKind::Exec),
+        _ => Err(Error::invalid("kind", format!("{:?} is not handler or exec", printable(text)))),
+    }
+}
+
+pub(crate) fn lane_limit(text: &str) -> Result<u32> {
+    count("limit", text, 1, u64::from(MOST_AT_A_TIME)).map(|n| n as u32)
 }
 
 /// The name of a task's handler; `exec` is that of commands.

@@ -36,10 +36,9 @@ pub(crate) async fn run(context: &Context, command: &QueueCommand) -> Result<Exi
     }
 }
 
-/// The states that this release has tasks in, with their numbers.
+/// The states with their numbers.
 fn counts(status: &QueueStatus) -> impl Iterator<Item = (&'static str, u64)> {
-    let used = TaskState::ALL.into_iter().filter(|state| *state != TaskState::Waiting);
-    used.map(|state| (state.as_str(), status.count(state)))
+    TaskState::ALL.into_iter().map(|state| (state.as_str(), status.count(state)))
 }
 
 fn since(ago: Option<std::time::Duration>, else_shown: &str) -> String {

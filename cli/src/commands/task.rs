@@ -1,7 +1,10 @@
 //! `leasehold task`: one task, or a list of them.
 
 mod abort;
+mod abort_where;
+mod checkpoint;
 mod delete;
+mod explain;
 mod list;
 mod logs;
 mod retry;
@@ -19,10 +22,13 @@ use crate::exit::Exit;
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
     Show(show::ShowArgs),
+    Explain(explain::ExplainArgs),
     List(list::ListArgs),
     Wait(wait::WaitArgs),
     Abort(abort::AbortArgs),
     Retry(retry::RetryArgs),
+    Resume(retry::ResumeArgs),
+    Checkpoint(checkpoint::CheckpointArgs),
     Logs(logs::LogsArgs),
     Delete(delete::DeleteArgs),
 }
@@ -42,10 +48,13 @@ pub(crate) struct Which {
 pub(crate) async fn run(context: &Context, command: &TaskCommand) -> Result<Exit> {
     match command {
         TaskCommand::Show(args) => show::run(context, args).await,
+        TaskCommand::Explain(args) => explain::run(context, args).await,
         TaskCommand::List(args) => list::run(context, args).await,
         TaskCommand::Wait(args) => wait::run(context, args).await,
         TaskCommand::Abort(args) => abort::run(context, args).await,
         TaskCommand::Retry(args) => retry::run(context, args).await,
+        TaskCommand::Resume(args) => retry::resume(context, args).await,
+        TaskCommand::Checkpoint(args) => checkpoint::run(context, args).await,
         TaskCommand::Logs(args) => logs::run(context, args).await,
         TaskCommand::Delete(args) => delete::run(context, args).await,
     }

@@ -1,116 +1,44 @@
-//! One task: everything that is known of it.
+//! One task for people: everything that is known of it.
 
 use leasehold_common::body::Body;
-use leasehold_common::name::QueueName;
-use leasehold_common::record::{Failure, Stop, TaskDetail, TaskRecord};
+use leasehold_common::record::{Failure, PhaseNow, Stop, TaskDetail, TaskRecord};
 use leasehold_common::state::TaskState;
-use leasehold_common::text::{head, printable};
-use leasehold_common::time::{display_duration, display_time};
-use leasehold_producer::json::{Bytes, from_msgpack};
-use serde_json::{Map, Value, json};
+use leasehold_common::text::{head, printable, shell_word};
+use leasehold_common::time::{display_duration, display_seconds, display_time};
+use leasehold_producer::Explanation;
+use serde_json::Value;
 
-use super::{Lines, ago, command, millis};
+use super::document::mapped;
+use super::{Lines, ago, command};
 
 /// Bytes of a payload or output that a person is shown; `--json` has all of it.
 const SHOWN: usize = 2000;
 
-/// A task as JSON: the record at the top level. Times are RFC 3339, durations `_ms`.
-pub(crate) fn document(queue: &QueueName, detail: &TaskDetail) -> Value {
-    let r = &detail.record;
-    let mut map = record(queue, r);
-    if let Some(body) = &detail.body {
-        map.insert("name".into(), json!(body.name));
-        map.insert("kind".into(), json!(body.kind));
-        map.insert("owner".into(), json!(body.owner));
-        map.insert("headers".into(), json!(body.headers));
-        map.insert("result_rule".into(), json!(body.result_rule.as_str()));
-        map.insert("payload".into(), mapped(&command::payload(body)));
-    }
-    map.insert("output".into(), detail.output.as_ref().map_or(Value::Null, |output| mapped(output)));
-    map.insert("note".into(), json!(detail.note));
-    map.insert("failure".into(), detail.last_failure().map_or(Value::Null, failure));
-    map.insert("history".into(), detail.failures.iter().map(failure).collect());
-    Value::Object(map)
+/// What a person should notice of a task that runs: its silence, and that it was asked to end and has not.
+pub(crate) fn notices(r: &TaskRecord, now: u64) -> Vec<String> {
+    let silent =
+        r.silent_since_ms.map(|since| format!("No output for {}s.", now.saturating_sub(since) / 1000));
+    let asked = r.state == TaskState::Aborting;
+    let asked = asked.then(|| "Termination requested; process still running.".to_owned());
+    let stuck = r.unkillable.as_ref().map(|pids| format!("The system does not end its processes {pids}."));
+    [asked, stuck, silent].into_iter().flatten().collect()
 }
 
-/// What the record alone says.
-pub(crate) fn record(queue: &QueueName, r: &TaskRecord) -> Map<String, Value> {
-    let time = |ms: Option<u64>| json!(ms.map(display_time));
-    let policy = &r.policy;
-    let fields = [
-        ("queue", json!(queue)),
-        ("id", json!(r.id)),
-        ("state", json!(r.state)),
-        ("attempt", json!(r.attempt)),
-        ("failures", json!(r.failures)),
-        ("max_attempts", json!(policy.max_attempts)),
-        ("reclaims", json!(r.reclaims)),
-        ("max_reclaims", json!(policy.max_reclaims)),
-        ("on_lease_expired", json!(policy.on_lease_expired)),
-        ("priority", json!(r.priority)),
-        ("run", json!(r.run)),
-        ("worker", json!(r.worker)),
-        ("incarnation", json!(r.incarnation)),
-        ("token", json!(r.token)),
-        ("enqueued_at", time(Some(r.enqueued_ms))),
-        ("due_at", time(r.due_ms.filter(|_| r.state == TaskState::Scheduled))),
-        ("started_at", time(r.started_ms)),
-        ("ended_at", time(r.ended_ms)),
-        ("run_timeout_ms", json!(policy.run_timeout.map(millis))),
-        ("stop_grace_ms", json!(millis(policy.stop_grace))),
-        ("progress", json!(r.progress)),
-        ("suspected", json!(r.suspected)),
-        ("stop", r.stop.as_ref().map_or(Value::Null, stop)),
-        ("failure_kind", json!(r.failure_kind)),
-        ("rev", json!(r.rev)),
-    ];
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn stop(stop: &Stop) -> Value {
-    json!({
-        "cause": stop.cause,
-        "at": display_time(stop.at_ms),
-        "grace_ms": stop.grace_ms,
-        "kill_at": display_time(stop.at_ms + stop.grace_ms),
-        "hard_end_at": display_time(stop.hard_end_ms),
-        "by": stop.by,
-        "reason": stop.reason,
-        "earlier_cause": stop.earlier_cause,
-    })
-}
-
-fn failure(failure: &Failure) -> Value {
-    json!({
-        "kind": failure.kind,
-        "message": failure.message,
-        "attempt": failure.attempt,
-        "worker": failure.worker,
-        "at": display_time(failure.at_ms),
-        "exit_code": failure.detail.exit_code,
-        "signal": failure.detail.signal,
-    })
-}
-
-/// MessagePack as JSON; what JSON has no form for is told as such.
-fn mapped(bytes: &[u8]) -> Value {
-    from_msgpack(bytes, Bytes::Tagged).unwrap_or_else(
-        |_| json!({ "unmapped": "MessagePack that JSON has no form for", "bytes": bytes.len() }),
-    )
-}
-
-/// A task for people. `now` is Redis's time in ms.
-pub(crate) fn text(queue: &QueueName, detail: &TaskDetail, now: u64) -> String {
+/// A task. `now` is Redis's time in ms.
+pub(crate) fn text(told: &Explanation, detail: &TaskDetail, now: u64) -> String {
     let r = &detail.record;
     let mut lines = Lines::new();
     lines.add("task", &printable(r.id.as_str()));
-    lines.add("queue", queue.as_str());
+    lines.add("queue", told.queue.as_str());
     if let Some(body) = &detail.body {
         what(&mut lines, body);
     }
     let suspected = if r.suspected { " (its lease is missing; the second look decides)" } else { "" };
     lines.add("state", &format!("{}{suspected}", r.state));
-    lines.add("next", &next_step(queue, r, now));
+    for notice in notices(r, now) {
+        lines.add("notice", &notice);
+    }
+    lines.add("next", &told.next);
     lines.add("attempt", &attempts(r));
     if let (Some(run), Some(worker)) = (&r.run, &r.worker) {
         lines.add("run", &format!("{run} on {worker}"));
@@ -123,13 +51,24 @@ pub(crate) fn text(queue: &QueueName, detail: &TaskDetail, now: u64) -> String {
     if let Some(note) = &detail.note {
         lines.add("note", note);
     }
+    phases(&mut lines, detail, now);
+    for (name, used) in &r.budgets {
+        let (spent, most, rest) = (used.spent, used.most, used.rest());
+        lines.add("budget", &format!("{name}: {spent} of {most} spent, {rest} left"));
+    }
+    if let Some(bytes) = r.checkpoint_bytes {
+        lines.add("checkpoint", &format!("{bytes} bytes"));
+    }
     if let Some(stop) = &r.stop {
         lines.add("stop", &stop_text(stop, now));
     }
     for failure in &detail.failures {
-        let kind = failure.kind.as_str();
         let at = ago(failure.at_ms, now);
-        lines.add("failure", &format!("attempt {}, {at}: {kind}: {}", failure.attempt, failure.message));
+        lines.add("failure", &format!("attempt {}, {at}: {}", failure.attempt, failure_text(failure)));
+    }
+    if let Some(reconciled) = &r.reconciled {
+        let at = ago(reconciled.at_ms, now);
+        lines.add("reconciled", &format!("{at} by {}: {}", reconciled.by, reconciled.reason));
     }
     if let Some(output) = &detail.output {
         lines.add("output", &shortened(&mapped(output)));
@@ -140,7 +79,7 @@ pub(crate) fn text(queue: &QueueName, detail: &TaskDetail, now: u64) -> String {
 fn what(lines: &mut Lines, body: &Body) {
     match command::command(body) {
         Some(command) => {
-            let words: Vec<String> = command.argv.iter().map(|word| quoted(word)).collect();
+            let words: Vec<String> = command.argv.iter().map(|word| shell_word(word)).collect();
             lines.add("command", head(&words.join(" "), SHOWN));
             if let Some(folder) = &command.cwd {
                 lines.add("folder", folder);
@@ -157,18 +96,12 @@ fn what(lines: &mut Lines, body: &Body) {
     if let Some(owner) = &body.owner {
         lines.add("owner", owner.as_str());
     }
+    if let Some(lane) = &body.lane {
+        lines.add("lane", lane.as_str());
+    }
     for (name, value) in &body.headers {
         lines.add("header", &format!("{name}={value}"));
     }
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn shortened(value: &Value) -> String {
@@ -210,12 +143,53 @@ fn times(lines: &mut Lines, r: &TaskRecord, now: u64) {
     if let Some(due) = r.due_ms.filter(|_| r.state == TaskState::Scheduled) {
         lines.add("due", &moment(due));
     }
+    if let Some(since) = r.waiting_ms {
+        lines.add("waiting", &moment(since));
+    }
+    if let Some(deadline) = r.deadline_ms {
+        lines.add("deadline", &moment(deadline));
+    }
     if let Some(started) = r.started_ms {
         lines.add("started", &moment(started));
+    }
+    if let Some(event) = r.last_event_ms {
+        lines.add("last sign", &moment(event));
     }
     if let Some(ended) = r.ended_ms.filter(|_| r.state.is_terminal()) {
         lines.add("ended", &moment(ended));
     }
+}
+
+/// The phase that it is in, and those that are over.
+fn phases(lines: &mut Lines, detail: &TaskDetail, now: u64) {
+    if let Some(phase) = detail.record.phase.as_ref().filter(|phase| phase.ended_ms.is_none()) {
+        lines.add("phase", &phase_text(phase, now));
+    }
+    for past in &detail.phases {
+        let lasted = display_seconds(past.until_ms.saturating_sub(past.since_ms));
+        lines.add("phase over", &format!("{} took {lasted}, in attempt {}", past.name, past.attempt));
+    }
+}
+
+fn phase_text(phase: &PhaseNow, now: u64) -> String {
+    let most = phase.timeout_ms.map_or_else(
+        || "no timeout of its own".to_owned(),
+        |ms| {
+            let until = ago(phase.since_ms + ms, now);
+            format!("timeout {}, passing {until}", display_seconds(ms))
+        },
+    );
+    format!("{} since {} ({}), {most}", phase.name, display_time(phase.since_ms), ago(phase.since_ms, now))
+}
+
+/// `phase_timeout in phase download after 60 s: message`.
+fn failure_text(failure: &Failure) -> String {
+    let phase = failure.phase.as_ref().map(|phase| {
+        let after = failure.phase_ms.map(|ms| format!(" after {}", display_seconds(ms))).unwrap_or_default();
+        format!(" in phase {phase}{after}")
+    });
+    let message = if failure.message.is_empty() { String::new() } else { format!(": {}", failure.message) };
+    format!("{}{}{message}", failure.kind.as_str(), phase.unwrap_or_default())
 }
 
 fn stop_text(stop: &Stop, now: u64) -> String {
@@ -224,68 +198,4 @@ fn stop_text(stop: &Stop, now: u64) -> String {
         stop.reason.as_deref().filter(|r| !r.is_empty()).map(|r| format!(": {r}")).unwrap_or_default();
     let earlier = stop.earlier_cause.map(|c| format!(", after a {}", c.as_str())).unwrap_or_default();
     format!("{}{by}, {}{earlier}{reason}", stop.cause.as_str(), ago(stop.at_ms, now))
-}
-
-/// Who acts next, and by when. `now` is Redis's time in ms.
-pub(crate) fn next_step(queue: &QueueName, r: &TaskRecord, now: u64) -> String {
-    let worker =
-        r.worker.as_ref().map_or_else(|| "its worker".to_owned(), |worker| format!("worker {worker}"));
-    match r.state {
-        TaskState::Scheduled => {
-            let due = r.due_ms.unwrap_or(now);
-            let why = if r.attempt > 0 { "for its next attempt" } else { "for the first time" };
-            format!(
-                "a worker or reaper queues it {} {why}",
-                if due <= now { "now".to_owned() } else { ago(due, now) }
-            )
-        }
-        TaskState::Waiting => "what it waits for".to_owned(),
-        TaskState::Queued => format!("a worker of queue {queue} claims it"),
-        TaskState::Running if r.suspected => {
-            format!("{worker} has not renewed its lease: a reaper decides at its second look")
-        }
-        TaskState::Running => match (&r.stop, r.policy.run_timeout, r.started_ms) {
-            (Some(stop), ..) => {
-                format!("{worker} stops it; a reaper ends it {} at the latest", ago(stop.hard_end_ms, now))
-            }
-            (None, Some(timeout), Some(started)) => {
-                format!(
-                    "{worker} runs it, until its run timeout {} at most",
-                    ago(started + millis(timeout), now)
-                )
-            }
-            (None, ..) => format!("{worker} runs it, for as long as it takes"),
-        },
-        TaskState::Aborting => {
-            let until = r.stop.as_ref().map(|stop| {
-                let kill = stop.at_ms + stop.grace_ms;
-                let killed = if kill > now {
-                    format!("what is left is killed {}", ago(kill, now))
-                } else {
-                    "what is left is killed now".to_owned()
-                };
-                format!("; {killed}; a reaper ends it {} at the latest", ago(stop.hard_end_ms, now))
-            });
-            format!("{worker} ends it{}", until.unwrap_or_default())
-        }
-        TaskState::Completed => "nobody: it is done, and removed when its retention is over".to_owned(),
-        TaskState::Failed | TaskState::TimedOut | TaskState::Aborted => {
-            format!(
-                "nobody, unless you run it again: leasehold task retry {}",
-                quoted(&printable(r.id.as_str()))
-            )
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("a-b/c.d"), "a-b/c.d");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -37,6 +37,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
     let mut rows = Rows::new(&[
         "queue",
         "scheduled",
+        "waiting",
         "queued",
         "running",
         "completed",
@@ -51,6 +52,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit> {
         let running = count(TaskState::Running) + count(TaskState::Aborting);
         let numbers = [
             count(TaskState::Scheduled),
+            count(TaskState::Waiting),
             count(TaskState::Queued),
             running,
             count(TaskState::Completed),
