@@ -243,7 +243,7 @@ mod tests {
         let killed = task("d", TaskState::Aborted, 3500, Some(3700));
         let of = |tasks: &[&TaskRecord]| GroupStatus::of(tasks.iter().copied(), 10_000);
         let status = of(&[&failed, &aborting, &running]);
-        assert_eq!((status.activity, status.task), (Activity::Running, Some(running.id.clone())));
+        assert_eq!((status.activity, status.task.as_ref()), (Activity::Running, Some(&running.id)));
         assert_eq!((status.started_ms, status.ended_ms), (Some(4000), None));
         assert_eq!(status.runtime, Some(Duration::from_secs(6)));
         assert_eq!(status.last_outcome, Some(TaskState::TimedOut));

@@ -48,13 +48,13 @@ pub(crate) struct TaskFlags {
     /// What it takes its turn in (a session, a customer): at most 256 bytes of text; one at a time, in order [default: none]
     #[arg(long, value_name = "LANE")]
     lane: Option<Lane>,
-    /// When it ends wherever it is, queueing and retries included: so long from now (1ms to 10 years), or a time as for --at [default: never]
+    /// When it ends wherever it is, queueing and retries included: a duration from now with its unit, 1ms to 10 years, or a time as for --at [default: never]
     #[arg(long, value_name = "DUR|TIME", value_parser = values::deadline)]
     deadline: Option<Deadline>,
-    /// Tell of a run without output, progress or phase for so long, once a silence: 1ms to 10 years, or none [default: enqueue none, exec 120s]
+    /// Tell of a run without output, progress or phase for so long, once a silence: a duration with its unit, 1ms to 10 years, or none [default: enqueue none, exec 120s]
     #[arg(long, value_name = "DUR|none", value_parser = values::silence_notice)]
     silence_notice: Option<OrNone>,
-    /// End a run without output, progress or phase for so long, as stalled: 1ms to 10 years, or none [default: none]
+    /// End a run without output, progress or phase for so long, as stalled: a duration with its unit, 1ms to 10 years, or none [default: none]
     #[arg(long, value_name = "DUR|none", value_parser = values::stall_timeout)]
     stall_timeout: Option<OrNone>,
     /// What it may spend over all attempts: a name and a maximum; repeatable, at most 16 [default: none]

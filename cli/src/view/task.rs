@@ -43,7 +43,7 @@ pub(crate) fn text(told: &Explanation, detail: &TaskDetail, now: u64) -> String 
     if let (Some(run), Some(worker)) = (&r.run, &r.worker) {
         lines.add("run", &format!("{run} on {worker}"));
     }
-    bounds(&mut lines, r);
+    bounds(&mut lines, detail);
     times(&mut lines, r, now);
     if let Some(progress) = r.progress {
         lines.add("progress", &format!("{:.0} %", progress * 100.0));
@@ -124,7 +124,13 @@ fn attempts(r: &TaskRecord) -> String {
     format!("{n}/{most} (claimed {} times{reclaims})", r.attempt)
 }
 
-fn bounds(lines: &mut Lines, r: &TaskRecord) {
+fn bounds(lines: &mut Lines, detail: &TaskDetail) {
+    let r = &detail.record;
+    let beyond = detail.body.as_ref().map(|body| &body.bounds);
+    let silence = beyond.and_then(|bounds| bounds.silence_notice);
+    let silence = silence.map(|d| format!(", silence notice {}", display_duration(d))).unwrap_or_default();
+    let stall = beyond.and_then(|bounds| bounds.stall_timeout);
+    let stall = stall.map(|d| format!(", stall timeout {}", display_duration(d))).unwrap_or_default();
     let timeout = r.policy.run_timeout.map_or_else(|| "none".to_owned(), display_duration);
     let expired = format!("{:?}", r.policy.on_lease_expired).to_lowercase();
     let grace = display_duration(r.policy.stop_grace);
@@ -132,7 +138,7 @@ fn bounds(lines: &mut Lines, r: &TaskRecord) {
     lines.add(
         "bounds",
         &format!(
-            "run timeout {timeout}, stop grace {grace}, priority {priority}, if its worker dies: {expired}"
+            "run timeout {timeout}, stop grace {grace}, priority {priority}, if its worker dies: {expired}{silence}{stall}"
         ),
     );
 }

@@ -63,7 +63,7 @@ pub(super) fn waiting(r: &TaskRecord, facts: &Facts) -> Said {
     why.extend(facts.lane_turns.iter().map(|task| turn(task, now)));
     let more = facts.lane_limit.saturating_sub(facts.lane_turns.len() as u64);
     if !facts.lane_turns.is_empty() && more > 0 {
-        why.push(format!("Up to {} more have their turn beside.", more));
+        why.push(format!("Up to {more} more have their turn beside."));
     }
     let next = "When one of those ends, however it does, the same script queues the next in order: nobody has to help.";
     Said { since_ms: r.waiting_ms, why, next: vec![next.to_owned()], by_ms: None }

@@ -100,7 +100,7 @@ fn sentence(tally: &AbortTally) -> String {
         (tally.corrupt, "cannot be read"),
     ] {
         if n > 0 {
-            text += &format!(", {n} {what}");
+            text.extend([", ", &n.to_string(), " ", what]);
         }
     }
     text
