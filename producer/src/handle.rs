@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::json::{self, Bytes};
 use crate::wait::Ended;
 use crate::{
-    AbortAnswer, DeleteAnswer, Enqueued, Producer, QueueName, RetryAnswer, RetryMode, TaskDetail, TaskId,
-    TaskRecord, TaskState,
+    AbortAnswer, DeleteAnswer, Enqueued, Explanation, Producer, QueueName, RetryAnswer, RetryMode,
+    TaskDetail, TaskId, TaskRecord, TaskState,
 };
 
 /// What a task's output can be read as: anything that serde can, or a [`RawOutput`].
@@ -145,6 +145,23 @@ impl<O> TaskHandle<O> {
     pub async fn detail(&self) -> Result<TaskDetail> {
         let found = self.producer.detail(&self.queue, &self.id).await?;
         found.ok_or_else(|| self.not_found())
+    }
+
+    /// Why it is where it is, who acts next and by when.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; any error of Redis.
+    pub async fn explain(&self) -> Result<Explanation> {
+        let told = self.producer.explain(&self.queue, &self.id).await?;
+        told.ok_or_else(|| self.not_found())
+    }
+
+    /// What the last run that left a checkpoint left for the next, as it lies in Redis; none without.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn checkpoint(&self) -> Result<Option<Vec<u8>>> {
+        self.producer.checkpoint(&self.queue, &self.id).await
     }
 
     /// Aborts it, with its own stop grace. A second abort of a task that is `aborting` only answers.

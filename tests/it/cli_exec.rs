@@ -149,7 +149,7 @@ fn r04_r05_abort_says_until_when_and_ends_what_ignores_it() {
     assert_eq!(task["stop"]["kill_at"], abort["kill_at"]);
     assert_eq!(task["stop"]["reason"], "enough");
     let shown = ground.run(&["task", "show", &id]).success();
-    assert!(shown.stdout.contains("worker w1 ends it"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("Worker w1 ends it"), "{}", shown.stdout);
     let finished = waiting.wait(LIMIT).expect_code(130);
     assert!(finished.stderr.contains("aborted"), "{}", finished.stderr);
     ground.end();

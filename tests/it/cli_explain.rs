@@ -58,8 +58,11 @@ async fn r85_a_task_is_explained_in_every_state() {
     assert_eq!((&told["state"], &told["by"]), (&json!("scheduled"), &json!("2023-11-14T22:18:20.000Z")));
     enqueue(&queue, "first", &["--lane", "l", "--max-attempts", "1", "--run-timeout", "90s"]);
     enqueue(&queue, "second", &["--lane", "l"]);
-    let words =
-        ["at most 0 tasks before it", "queue q has no living worker", "It has its turn in lane \"l\""];
+    let words = [
+        "at most 0 tasks before it",
+        "until a worker of queue q claims it, and none lives",
+        "It has its turn in lane \"l\"",
+    ];
     explained(&queue, "first", &words);
     let first = queue.claim(&hand, 1).await.remove(0);
     let words = [

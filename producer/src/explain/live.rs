@@ -37,15 +37,17 @@ pub(super) fn scheduled(detail: &TaskDetail, facts: &Facts) -> Said {
         }
         (None, None) => (None, format!("Attempt {} asked for later (snooze), at no cost.", r.attempt)),
     };
-    let lane = r.lane.as_ref().map(|lane| format!(" and takes its turn in lane {:?}", lane.as_str()));
-    let lane = lane.unwrap_or_default();
+    // Who has run keeps its place across attempts.
+    let turn = if r.attempt > 0 { ", with the turn that it has kept" } else { " and it takes its turn" };
+    let lane = r.lane.as_ref().map(|lane| format!("{turn} in lane {:?}", lane.as_str())).unwrap_or_default();
+    let what = if r.attempt > 0 { " for its next attempt" } else { "" };
     let when = if due > now {
         format!(
-            "At {} it is due: a claim of a worker or a sweep of the reaper queues it{lane}.",
+            "At {} it is due{what}: a claim of a worker or a sweep of the reaper queues it{lane}.",
             moment(due, now)
         )
     } else {
-        format!("It is due: the next claim of a worker or sweep of the reaper queues it{lane}.")
+        format!("It is due{what}: the next claim of a worker or sweep of the reaper queues it{lane}.")
     };
     Said { since_ms, why: vec![why], next: vec![when], by_ms: Some(due) }
 }
@@ -111,7 +113,8 @@ pub(super) fn queued(queue: &QueueName, r: &TaskRecord, facts: &Facts) -> Said {
         format!("A worker of queue {queue} claims it as soon as a slot is free: {workers} with {slots} live.")
     } else {
         format!(
-            "Nobody acts: queue {queue} has no living worker; start one, such as `leasehold worker --queue {queue}=8`."
+            "Nobody acts until a worker of queue {queue} claims it, and none lives: start one, such as `leasehold worker \
+             --queue {queue}=8`."
         )
     };
     Said { since_ms: since, why, next: vec![next], by_ms: None }
@@ -188,12 +191,12 @@ pub(super) fn aborting(r: &TaskRecord, facts: &Facts) -> Said {
 
 /// Who ends a run that was asked to end, and by when.
 fn ends(r: &TaskRecord, kill_at: u64, hard_end: u64, now: u64) -> String {
-    let kill = if kill_at > now {
-        format!("kills what is left at {}", moment(kill_at, now))
-    } else {
-        "kills what is left now".to_owned()
-    };
-    format!("{} {kill}; the reaper ends it at {} at the latest.", capital(&worker(r)), moment(hard_end, now))
+    let kill = if kill_at > now { format!("at {}", moment(kill_at, now)) } else { "now".to_owned() };
+    format!(
+        "{} ends it; what is left is killed {kill}, and the reaper ends it at {} at the latest.",
+        capital(&worker(r)),
+        moment(hard_end, now)
+    )
 }
 
 fn unkillable(r: &TaskRecord, pids: &str) -> String {

@@ -102,9 +102,11 @@ fn scheduled_says_when_it_is_due_and_what_it_waits_out() {
     );
     r.due_ms = Some(NOW - 1);
     r.deadline_ms = Some(NOW + 1000);
+    r.lane = Some(Lane::new("l").unwrap());
+    has(&text(&detail(r.clone()), &facts()), &["queues it, with the turn that it has kept in lane \"l\"."]);
     has(
         &text(&detail(r), &facts()),
-        &["It is due: the next claim", "its deadline ends it at", "as timed_out"],
+        &["It is due for its next attempt: the next claim", "its deadline ends it at", "as timed_out"],
     );
 }
 
@@ -151,7 +153,7 @@ fn queued_says_how_many_are_before_it_and_whether_anybody_is_there() {
     has(
         &text(&detail(r), &alone),
         &[
-            "Nobody acts: queue q has no living worker; start one",
+            "Nobody acts until a worker of queue q claims it, and none lives: start one",
             "But no reaper has ever swept queue q: start",
         ],
     );
@@ -216,8 +218,8 @@ fn r26_r27_aborting_says_by_whom_until_when_and_what_a_person_may_do() {
     assert_eq!(
         told.text(),
         "Task it's of queue q is aborting since 2026-11-30T23:59:59.000Z (1s ago). Its abort was requested by ada (user \
-         left). Termination requested; process still running. Worker w1 kills what is left at 2026-12-01T00:00:29.000Z \
-         (in 29s); the reaper ends it at 2026-12-01T00:00:49.000Z (in 49s) at the latest."
+         left). Termination requested; process still running. Worker w1 ends it; what is left is killed at \
+         2026-12-01T00:00:29.000Z (in 29s), and the reaper ends it at 2026-12-01T00:00:49.000Z (in 49s) at the latest."
     );
     r.unkillable = Some("12 34".to_owned());
     let told = explain(&QueueName::new("q").unwrap(), &detail(r), &facts());

@@ -153,7 +153,7 @@ async fn case_43_what_ignores_term_is_killed_at_its_grace_and_a_second_abort_doe
     let_time_pass("the first look, inside the grace", Duration::from_millis(500));
     let shown = kit.show(&id);
     assert_eq!(shown["state"], "aborting");
-    assert!(shown["next"].as_str().is_some_and(|next| next.contains("what is left is killed in")), "{shown}");
+    assert!(shown["next"].as_str().is_some_and(|next| next.contains("what is left is killed at")), "{shown}");
     assert!(!kit.leftovers().is_empty(), "it ignores TERM");
     let second = kill_at(kit.abort(&id).await);
     assert!(second <= first, "the second abort extended the grace by {} ms", second.saturating_sub(first));

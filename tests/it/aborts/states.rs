@@ -64,7 +64,10 @@ async fn r01_each_state_of_a_task_is_shown_while_it_is_in_it() {
     );
     assert_eq!((&running["run_timeout_ms"], &running["stop_grace_ms"]), (&300_000.into(), &3_000.into()));
     assert!(running["run"].is_string() && running["started_at"].is_string() && running["ended_at"].is_null());
-    assert!(next(&running).contains("worker w runs it, until its run timeout in 4m"), "{running}");
+    assert!(
+        next(&running).contains("its run_timeout passes at") && next(&running).contains("(in 4m"),
+        "{running}"
+    );
     go_on(&gate);
     let completed = shown(&kit, &id, "completed");
     assert_eq!(

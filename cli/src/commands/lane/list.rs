@@ -27,6 +27,9 @@ pub(crate) struct ListArgs {
     limit: usize,
 }
 
+/// Members read of each lane at least.
+const HEAD: usize = 16;
+
 /// A lane with what is at its head.
 struct Head {
     row: LaneRow,
@@ -70,9 +73,11 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Members up to the first that waits: those let go are at most as many as the limit, or were when they came.
+/// Members up to the first that waits: those let go are at most as many as the limit, but for some who were let go before
+/// it fell.
 async fn head(producer: &Producer, queue: &QueueName, row: LaneRow) -> Result<Head> {
-    let members = producer.lane_page(queue, &row.lane, 0, row.limit as usize + 1).await?.unwrap_or_default();
+    let most = (row.limit as usize + 1).max(HEAD);
+    let members = producer.lane_page(queue, &row.lane, 0, most).await?.unwrap_or_default();
     let waiting = members.iter().find(|task| task.state == TaskState::Waiting).cloned();
     let running = members.into_iter().filter(|task| task.state.has_run()).collect();
     Ok(Head { row, running, waiting })
