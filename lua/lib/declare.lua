@@ -1,10 +1,12 @@
 -- declare: the incarnations that the caller of `sweep` has proved dead. They are marked, and their runs are reclaimed
 -- without waiting for leases: page by page of `Q:running`, by a cursor that a row whose score moves does not escape.
 
+-- Each { incarnation, cursor, what is remembered of its last claim }; `undeclared` is the refusal to hand back.
+local declared, undeclared, declare_dead = {}, nil, nil
+
+do
 local MOST_DECLARED, DEAD_MS, INCARNATION_BYTES = 16, '86400000', 64
 
--- Each { incarnation, cursor, what is remembered of its last claim }; `undeclared` is the refusal to hand back.
-local declared, undeclared = {}, nil
 for at = 3, #ARGV, 2 do
   local inc, cursor = ARGV[at], ARGV[at + 1] or ''
   if inc == '' or #inc > INCARNATION_BYTES or not string.find(cursor, '^%d+$') or #cursor > 20
@@ -39,7 +41,7 @@ local function reclaim_page(inc, rows)
 end
 
 -- Answers per incarnation where to go on ('0' = all has been seen), rows looked at, runs reclaimed.
-local function declare_dead(limit)
+function declare_dead(limit)
   local reply = { 'ok', now }
   for _, one in ipairs(declared) do
     local inc, memory = one[1], one[3]
@@ -53,4 +55,5 @@ local function declare_dead(limit)
   end
   commit()
   return reply
+end
 end

@@ -1,13 +1,15 @@
 -- look: what a sweep makes of one run: whether its owner lives, and whether it has had its time.
 
-local pulse
-local seen = { looked = 0, suspected = 0, reclaimed = 0, ended = 0, stopped = 0, promoted = 0, odd = 0 }
+local pulse, seen, saw, look_again, look
 
-local function saw(what)
+do
+seen = { looked = 0, suspected = 0, reclaimed = 0, ended = 0, stopped = 0, promoted = 0, odd = 0 }
+
+function saw(what)
   seen[what] = seen[what] + 1
 end
 
-local function look_again(id, at)
+function look_again(id, at)
   index('running', math.max(now + 1, math.min(at, now + T + B)), id)
 end
 
@@ -33,7 +35,7 @@ local function judge_missing_lease(id, rec)
   look_again(id, math.min(now + math.min(left, B), rec.sp and rec.sp.he or now + B))
 end
 
-local function look(id, rec)
+function look(id, rec)
   local changed = allow_for_gap(rec, pulse.gap_at)
   if stop_if_due(id, rec) then
     saw('stopped')
@@ -60,4 +62,5 @@ local function look(id, rec)
     at = rec.uk[1] + T + B
   end
   look_again(id, math.min(now + left, at))
+end
 end

@@ -1,7 +1,10 @@
 -- pulse: how long somebody has really been looking. A lease that lapsed while nobody swept, or while Redis
 -- was away, proves nothing; so suspicion is measured by a watch clock that stands still in gaps.
 
-local function read_pulse()
+local read_pulse, advance, suspicion_left
+
+do
+function read_pulse()
   local p = call('HMGET', Q .. 'pulse', 'last', 'gap', 'gap_at', 'watch')
   return { last = whole(p[1]) or now, gap = whole(p[2]) or -1e15, gap_at = whole(p[3]) or 0, watch = whole(p[4]) or 0 }
 end
@@ -11,7 +14,7 @@ local function longest_step()
 end
 
 -- Advances the watch clock to now; a step too long, or backwards, is a gap.
-local function advance(p)
+function advance(p)
   local step = now - p.last
   local gap = step > longest_step() or step < 0
   p.watch = p.watch + math.max(0, math.min(step, longest_step()))
@@ -24,7 +27,8 @@ end
 
 -- How much longer a run whose lease is missing must be watched, in ms of watch clock; 0 = it is dead.
 -- The first look is noted in `rec.ml`; a gap after it, or less than T before it, makes the second look later.
-local function suspicion_left(rec, p)
+function suspicion_left(rec, p)
   local needed = p.gap > rec.ml - T and T or B
   return math.max(0, needed - (p.watch - rec.ml))
+end
 end

@@ -1,12 +1,15 @@
 -- stop: a request that a run ends, and the moment past which nobody waits for it.
 
+local request_stop, stop_if_due, is_unkillable, allow_for_gap
+
+do
 local function hard_end(at, grace)
   return at + grace + T + B
 end
 
 -- Records a stop on a running record. The first cause decides, but an abort outranks all; a later stop may
 -- shorten the hard end, never extend it. The caller saves the record.
-local function request_stop(id, rec, cause, grace, by, reason)
+function request_stop(id, rec, cause, grace, by, reason)
   local ends = hard_end(now, grace)
   local was = rec.sp
   if was and was.he < ends then
@@ -24,7 +27,7 @@ local function request_stop(id, rec, cause, grace, by, reason)
 end
 
 -- Records the stop of a run whose bound has passed. True if it did.
-local function stop_if_due(id, rec)
+function stop_if_due(id, rec)
   local cause = passed_bound(rec)
   if cause then
     request_stop(id, rec, cause, policy_of(rec)[8], 'leasehold')
@@ -34,12 +37,12 @@ end
 
 -- Has a living worker said of late that the system does not end the processes of the run? Then nobody may take it for
 -- ended: its hard end is suspended.
-local function is_unkillable(rec)
+function is_unkillable(rec)
   return rec.uk ~= nil and now - rec.uk[1] < T + B
 end
 
 -- Moves the hard end on when the reaper or Redis was away after the stop. True if it moved.
-local function allow_for_gap(rec, gap_at)
+function allow_for_gap(rec, gap_at)
   local sp = rec.sp
   if sp and gap_at > sp.at then
     local ends = hard_end(gap_at, sp.g)
@@ -49,4 +52,5 @@ local function allow_for_gap(rec, gap_at)
     end
   end
   return false
+end
 end
