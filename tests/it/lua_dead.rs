@@ -8,7 +8,7 @@ use leasehold_common::state::TaskState;
 use leasehold_common::store::{
     AbortAnswer, AbortRequest, BeatAnswer, ClaimAnswer, ClaimRequest, Declared, FinishAnswer, NewTask,
 };
-use leasehold_tests::queue::{Hand, Queue, args, done, id, ms, task, task_with};
+use leasehold_tests::queue::{Hand, Queue, V, args, done, id, ms, task, task_with};
 
 /// Declares an incarnation dead, page by page. Answers the pages.
 async fn declare(queue: &Queue, hand: &Hand, limit: usize) -> Vec<Declared> {
@@ -69,7 +69,7 @@ async fn r11_runs_of_a_declared_one_are_reclaimed_at_once_by_their_own_policy() 
         );
     }
     let detail = queue.store.detail(&queue.name, &id("again")).await.unwrap().unwrap();
-    assert_eq!(detail.last_failure().map(|f| f.message.as_str()), Some("worker dead died"));
+    assert_eq!(detail.last_failure().map(|f| f.message.as_str()), Some("worker dead is gone: it died"));
     assert_eq!(queue.record("late").await.failures, 1, "its bound had passed: that is what it is told");
     assert_eq!(queue.state("aborting").await, Some(TaskState::Aborted));
     assert_eq!(queue.total("reclaimed"), 5);
@@ -176,11 +176,11 @@ async fn r11_junk_beside_a_declaration_is_refused_before_any_write_or_left_alone
     let long = "x".repeat(65);
     let cases: [&[&str]; 6] = [&[""], &["", "0"], &["inc"], &["inc", "-1"], &["inc", "x"], &[&long, "0"]];
     for items in cases {
-        let words = [&["1", "10"], items].concat();
+        let words = [&[V, "10"], items].concat();
         assert_eq!(queue.script(&script::SWEEP, &words).tag(), "badargs", "{items:?}");
     }
     let many: Vec<String> = (0..17).flat_map(|n| [format!("inc-{n}"), "0".to_owned()]).collect();
-    let words: Vec<&str> = ["1", "10"].into_iter().chain(many.iter().map(String::as_str)).collect();
+    let words: Vec<&str> = [V, "10"].into_iter().chain(many.iter().map(String::as_str)).collect();
     assert_eq!(queue.script(&script::SWEEP, &words).tag(), "badargs");
     assert_eq!(queue.script(&script::SWEEP, &words[..34]).tag(), "ok", "16 at once");
     queue.reset().await;
@@ -191,7 +191,7 @@ async fn r11_junk_beside_a_declaration_is_refused_before_any_write_or_left_alone
         queue.redis::<()>(&["DEL", &key]);
         queue.redis::<()>(&spoil);
         let before = queue.digest();
-        let answer = queue.try_script(&script::SWEEP, &args(&["1", "10", dead.inc.as_str(), "0"])).unwrap();
+        let answer = queue.try_script(&script::SWEEP, &args(&[V, "10", dead.inc.as_str(), "0"])).unwrap();
         assert_eq!(answer.parts, ["wrongtype", &key]);
         assert_eq!(queue.digest(), before);
         // Nor is it evidence for an abort.

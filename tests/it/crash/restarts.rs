@@ -63,7 +63,10 @@ fn r11_a_worker_killed_and_started_again_runs_its_task_again_without_waiting_for
         std::mem::swap(&mut first, &mut next);
     }
     let failure = rig.detail("task").last_failure().cloned().expect("it says what happened");
-    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::LeaseExpired, "worker w died"));
+    assert_eq!(
+        (failure.kind, failure.message.as_str()),
+        (FailureKind::LeaseExpired, "worker w is gone: it died")
+    );
     rig.effects.assert_no_overlap();
     let workers = rig.block(rig.store().workers()).expect("the registry");
     assert_eq!(workers.len(), 1, "the dead ones are no longer listed: {workers:?}");
@@ -130,7 +133,7 @@ fn r11_queues_that_the_dead_worker_served_alone_are_recovered_too_and_a_broken_o
     rig.redis.command::<()>(&["HSET", "lh:{broken}:config", "v", "9"]);
     let next = rig.worker("w", 1);
     assert!(next.stderr().contains("left to their leases in this queue"), "{}", next.stderr());
-    rig.redis.command::<()>(&["HSET", "lh:{broken}:config", "v", "1"]);
+    rig.redis.command::<()>(&["HSET", "lh:{broken}:config", "v", leasehold_tests::queue::V]);
     let state = |queue: &str| {
         let queue = leasehold_common::name::QueueName::new(queue).expect("a queue name");
         let id = super::kit::task_id(&format!("in-{queue}"));
