@@ -61,10 +61,15 @@ deny: ## licences, bans and sources of dependencies (where cargo-deny is install
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies were not checked"; fi
 
-rows: ## list requirement rows and cases with their tests
-	@grep -rhoE 'fn (r[0-9]{2}|case_[0-9]{2})_[a-z0-9_]+' --include='*.rs' --exclude-dir=target . \
-		| sed -E 's/^fn ((r|case_)[0-9]{2})_(.*)$$/\1 \3/' | sort -u \
-		| awk '$$1 != last { print $$1; last = $$1 } { print "    " $$2 }'
+rows: ## list requirement rows and cases with their tests; fails where one of tests/rows.txt has none
+	@mkdir -p target
+	@grep -rhoE 'fn [a-z0-9_]*(r[0-9]{2}|case_[0-9]{2})_[a-z0-9_]+' --include='*.rs' --exclude-dir=target . \
+		| sed -E 's/^fn //' | awk '{ name = $$1; rest = name; while (match(rest, /(^|_)(r|case_)[0-9][0-9]_/)) { \
+			id = substr(rest, RSTART, RLENGTH); gsub(/^_|_$$/, "", id); print id, name; \
+			rest = "_" substr(rest, RSTART + RLENGTH) } }' | sort -u > target/rows.list
+	@awk '$$1 != last { print $$1; last = $$1 } { print "    " $$2 }' target/rows.list
+	@bare=; for id in $$(grep -v '^#' tests/rows.txt); do grep -q "^$$id " target/rows.list || bare="$$bare $$id"; done; \
+		if [ -n "$$bare" ]; then echo "without a test:$$bare" >&2; exit 1; fi
 
 # What `make bench` is told: `make bench BENCH='--rows cpu'` measures one row and writes nothing.
 BENCH ?= --update docs/performance.md

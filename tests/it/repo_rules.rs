@@ -6,6 +6,7 @@ mod containers;
 mod crates;
 mod docs;
 mod files;
+mod rows;
 mod source;
 
 use source::Offences;

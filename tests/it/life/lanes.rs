@@ -129,3 +129,53 @@ async fn case_37_r81_a_lane_whose_worker_was_killed_moves_on_within_the_reclaim_
     .await;
     kit.end([other, reaper]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_38_enqueues_just_as_owners_finish_leave_no_lane_stuck_and_its_order_whole() {
+    let kit = Kit::new().await;
+    let hands = player(&kit, 8).await;
+    let lanes = ["a", "ü 値", "third lane"];
+    // One producer a lane, so that the order of acceptance is known; aborts and failures come in between.
+    let producing = lanes.map(|name| {
+        let kit = &kit;
+        async move {
+            let mut handles = Vec::new();
+            for n in 0..120 {
+                let steps = if n % 11 == 3 { vec![Step::Fail] } else { vec![Step::Work(n % 3)] };
+                let once = Policy { max_attempts: 1, ..quick() };
+                let enqueue = task_with(kit, &format!("{name}-{n:03}"), once, steps).lane(name);
+                handles.push(enqueue.await.unwrap());
+                if n % 7 == 5 {
+                    kit.abort(handles[n as usize / 2].id()).await;
+                }
+            }
+            handles
+        }
+    });
+    for handles in futures::future::join_all(producing).await {
+        for handle in &handles {
+            eventually_async("it has ended", LIMIT, async || {
+                let state = kit.record(handle.id()).await.state;
+                if state.is_terminal() { Ok(()) } else { Err(state.to_string()) }
+            })
+            .await;
+        }
+        let mut ran = Vec::new();
+        for handle in &handles {
+            let record = kit.record(handle.id()).await;
+            ran.extend(
+                record.started_ms.map(|begun| (begun, record.ended_ms.unwrap(), record.id.to_string())),
+            );
+        }
+        assert!(ran.len() > 80, "most ran: {}", ran.len());
+        let order: Vec<_> = ran.iter().map(|(begun, ..)| *begun).collect();
+        assert!(order.is_sorted(), "in the order of their acceptance: {ran:?}");
+        assert!(ran.windows(2).all(|pair| pair[0].1 <= pair[1].0), "one at a time: {ran:?}");
+    }
+    for bad in [String::new(), "x".repeat(1024), "a\nb".to_owned()] {
+        let refused = task(&kit, "bad", []).lane(bad).await.unwrap_err();
+        assert!(refused.to_string().starts_with("invalid lane: "), "{refused}");
+    }
+    hands.stop().await;
+    kit.end([]).await;
+}

@@ -6,3 +6,4 @@ mod checkpoints;
 mod lanes;
 mod phases;
 mod play;
+mod restarts;
