@@ -241,12 +241,22 @@ async fn r90_a_queue_without_a_slot_of_the_total_waits_quietly_and_in_turn() {
     worker.await.unwrap();
 }
 
-/// Whoever drops the future of a worker leaves none behind.
+/// Whoever drops the future of a worker leaves none behind: not when it works, and not in the middle of its start, which
+/// so many queues make a long one.
 #[tokio::test(flavor = "multi_thread")]
 async fn r94_a_worker_whose_future_is_dropped_drains() {
+    for queues in [1, 200] {
+        drop_when_it_is_there(queues).await;
+    }
+}
+
+async fn drop_when_it_is_there(queues: usize) {
     let redis = RedisServer::start();
     let store = Store::open(&redis.url(), Namespace::default(), ConnectOptions::default()).unwrap();
-    let worker = Worker::connect(redis.url()).await.unwrap().queue("q", 2).handle(act);
+    let mut worker = Worker::connect(redis.url()).await.unwrap().handle(act);
+    for queue in 0..queues {
+        worker = worker.queue(format!("q{queue}"), 1);
+    }
     let running = tokio::spawn(worker.run_until(std::future::pending()));
     eventually_async("it is there", LONG, async || match store.workers().await.unwrap().len() {
         1 => Ok(()),

@@ -180,11 +180,11 @@ impl Worker {
             return Err(problem.into());
         }
         self.config.validate()?;
-        let crew = Crew::assemble(&self).await?;
         let (stop, at_once) = (CancellationToken::new(), self.at_once.clone());
-        // Who drops this future does not leave a worker behind that nobody can stop: it drains.
+        // Who drops this future, be it in the middle of the start, does not leave a worker behind that nobody can stop,
+        // nor an entry of one that is not there: it drains.
         let _dropped = stop.clone().drop_guard();
-        let mut work = tokio::spawn(self.work(crew, stop.clone()));
+        let mut work = tokio::spawn(self.work(stop.clone()));
         tokio::select! {
             // cancel-safe: waiting only.
             () = shutdown => {}
@@ -195,9 +195,10 @@ impl Worker {
         work.await.unwrap_or_else(|panic| Err(Error::System(panic.into())))
     }
 
-    /// Works until `stop`, then drains. A part that breaks (a defect) stops the whole at once: leases lapse, and
+    /// Starts, works until `stop`, then drains. A part that breaks (a defect) stops the whole at once: leases lapse, and
     /// the tasks go to workers that are whole.
-    async fn work(self, crew: Crew, stop: CancellationToken) -> Result<(), Error> {
+    async fn work(self, stop: CancellationToken) -> Result<(), Error> {
+        let crew = Crew::assemble(&self).await?;
         let (done, broken) = (CancellationToken::new(), CancellationToken::new());
         let thread = crew.heart(&self)?.start(done.clone(), broken.clone()).map_err(Error::System)?;
         let helpers = crew.start_helpers();
