@@ -11,6 +11,7 @@ use crate::bounds::Bounds;
 use crate::error::{Error, Result};
 use crate::limits::{Limits, check_size};
 use crate::name::{Lane, Owner, TaskName};
+use crate::origin::{Origin, Origins};
 use crate::policy::{Policy, Priority};
 use crate::result_rule::ResultRule;
 
@@ -48,6 +49,8 @@ pub struct Body {
     pub headers: BTreeMap<String, String>,
     /// What counts as its result.
     pub result_rule: ResultRule,
+    /// Who set its bounds. Like headers, no part of what makes it the same task.
+    pub origins: Origins,
 }
 
 /// The stored form: an array, its version first. What is at its default is nil, for it lies in Redis a million times.
@@ -74,6 +77,8 @@ struct More {
     bounds: Bounds,
     #[serde(default)]
     result_rule: ResultRule,
+    #[serde(default)]
+    origins: Origins,
 }
 
 impl Body {
@@ -122,7 +127,7 @@ impl Body {
             unless_default(self.priority),
             self.owner.as_ref().map(|o| Cow::Borrowed(o.as_str())),
             Cow::Borrowed(&self.headers),
-            unless_default(self.more()),
+            unless_default(More { origins: self.origins.clone(), ..self.more() }),
         );
         rmp_serde::encode::write(bytes, &stored).map_err(|e| Error::Protocol(e.to_string()))
     }
@@ -147,11 +152,27 @@ impl Body {
             bounds: more.bounds,
             headers: s.7.into_owned(),
             result_rule: more.result_rule,
+            origins: more.origins,
         })
     }
 
+    /// Notes `origin` for each bound that is not the default of its kind, and that nobody is known to have set.
+    pub fn mark_origins(&mut self, origin: Origin) {
+        let usual = match self.kind {
+            TaskKind::Handler => (Policy::default(), Bounds::default()),
+            TaskKind::Exec => (Policy::command(), Bounds::command()),
+        };
+        self.origins.mark((&self.policy, &self.bounds), (&usual.0, &usual.1), origin);
+    }
+
+    /// As far as it makes a task another one.
     fn more(&self) -> More {
-        More { lane: self.lane.clone(), bounds: self.bounds.clone(), result_rule: self.result_rule.clone() }
+        More {
+            lane: self.lane.clone(),
+            bounds: self.bounds.clone(),
+            result_rule: self.result_rule.clone(),
+            origins: Origins::default(),
+        }
     }
 
     /// Of name, payload and spec, headers apart: the same id with the same digest is the same task.
@@ -223,6 +244,7 @@ pub const EXEC_NAME: &str = "exec";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::origin::Bound;
 
     fn body() -> Body {
         Body {
@@ -236,12 +258,17 @@ mod tests {
             bounds: Bounds::command(),
             headers: BTreeMap::from([("traceparent".to_owned(), "00-1".to_owned())]),
             result_rule: ResultRule::Any,
+            origins: Origins::default(),
         }
     }
 
     #[test]
     fn bodies_round_trip() {
         assert_eq!(Body::decode(&body().encode().unwrap()).unwrap(), body());
+        let mut told = body();
+        told.origins.set(Bound::StopGrace, Origin::File);
+        assert_eq!(Body::decode(&told.encode().unwrap()).unwrap(), told);
+        assert_eq!(told.digest(), body().digest(), "who set a bound makes no other task");
         let ruled = Body { result_rule: ResultRule::Required, ..body() };
         assert_eq!(Body::decode(&ruled.encode().unwrap()).unwrap(), ruled);
     }

@@ -19,6 +19,7 @@ pub mod json;
 pub mod keys;
 pub mod limits;
 pub mod name;
+pub mod origin;
 pub mod policy;
 pub mod record;
 pub mod result_rule;

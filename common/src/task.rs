@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bounds::Bounds;
 use crate::error::{Error, Result};
+use crate::origin::Origins;
 use crate::policy::{Policy, Priority};
 use crate::result_rule::ResultRule;
 
@@ -53,6 +54,9 @@ pub struct Spec {
     pub bounds: Bounds,
     /// What its output must be like. Defaults to anything.
     pub result_rule: ResultRule,
+    /// Who set its bounds, where that is not plain from whose spec it is. Defaults to nothing, which is right for those
+    /// who write no gateway.
+    pub origins: Origins,
 }
 
 /// Encodes a payload or an output as MessagePack: structs as maps, so that fields may be added later.

@@ -14,9 +14,9 @@ use leasehold_common::task;
 
 use crate::error::{Error, Result};
 use crate::{
-    Backoff, Body, Bounds, BudgetName, Deadline, Enqueued, ExecPayload, KnownState, Lane, OnLeaseExpired,
-    Owner, Policy, Priority, Producer, QueueName, RawOutput, ResultRule, Spec, Task, TaskHandle, TaskId,
-    TaskKind, TaskName,
+    Backoff, Body, Bound, Bounds, BudgetName, Deadline, Enqueued, ExecPayload, KnownState, Lane,
+    OnLeaseExpired, Origin, Owner, Policy, Priority, Producer, QueueName, RawOutput, ResultRule, Spec, Task,
+    TaskHandle, TaskId, TaskKind, TaskName,
 };
 
 /// Tasks of one bulk enqueue that share a deadline: a few batches, so that others get their turn in between.
@@ -63,6 +63,7 @@ impl Draft {
             bounds: spec.bounds,
             headers: BTreeMap::new(),
             result_rule: spec.result_rule,
+            origins: spec.origins,
         };
         Self { queue, id: None, when: When::Now, body }
     }
@@ -74,7 +75,10 @@ impl Producer {
     pub fn enqueue<T: Task>(&self, task: T) -> Enqueue<T::Output> {
         let draft = || {
             let payload = task::encode("payload", &task)?;
-            Ok(Draft::new(QueueName::new(T::QUEUE)?, TaskName::new(T::NAME)?, payload, T::spec()))
+            let mut draft =
+                Draft::new(QueueName::new(T::QUEUE)?, TaskName::new(T::NAME)?, payload, T::spec());
+            draft.body.mark_origins(Origin::TaskType);
+            Ok(draft)
         };
         self.prepared(draft())
     }
@@ -212,9 +216,10 @@ impl<O> Enqueue<O> {
         self
     }
 
-    fn with_policy(self, change: impl FnOnce(&mut Policy)) -> Self {
+    fn with_policy(self, bound: Bound, change: impl FnOnce(&mut Policy)) -> Self {
         self.with(|draft| {
             change(&mut draft.body.policy);
+            draft.body.origins.set(bound, Origin::Caller);
             Ok(())
         })
     }
@@ -295,9 +300,10 @@ impl<O> Enqueue<O> {
         })
     }
 
-    fn with_bounds(self, change: impl FnOnce(&mut Bounds)) -> Self {
+    fn with_bounds(self, bound: Bound, change: impl FnOnce(&mut Bounds)) -> Self {
         self.with(|draft| {
             change(&mut draft.body.bounds);
+            draft.body.origins.set(bound, Origin::Caller);
             Ok(())
         })
     }
@@ -305,25 +311,25 @@ impl<O> Enqueue<O> {
     /// The task ends so long after Redis accepts it, wherever it is, as `timed_out`: 1 ms to ten years; queueing and
     /// retries count. A retry by a person gives it as long again. Defaults to never.
     pub fn deadline(self, after: Duration) -> Self {
-        self.with_bounds(|bounds| bounds.deadline = Some(Deadline::After(after)))
+        self.with_bounds(Bound::Deadline, |bounds| bounds.deadline = Some(Deadline::After(after)))
     }
 
     /// The same at a time, ms since 1970 by Redis's clock.
     pub fn deadline_at(self, ms: u64) -> Self {
-        self.with_bounds(|bounds| bounds.deadline = Some(Deadline::At(ms)))
+        self.with_bounds(Bound::Deadline, |bounds| bounds.deadline = Some(Deadline::At(ms)))
     }
 
     /// Tells of a run that gives no sign of life (output, progress, phase, charge, checkpoint) for so long, once a
     /// silence: 1 ms to ten years. Defaults to never, for commands to 120 s.
     pub fn silence_notice(self, after: impl Into<Option<Duration>>) -> Self {
         let after = after.into();
-        self.with_bounds(|bounds| bounds.silence_notice = after)
+        self.with_bounds(Bound::SilenceNotice, |bounds| bounds.silence_notice = after)
     }
 
     /// Ends a run that gives no sign of life for so long, as `stalled`: 1 ms to ten years. Defaults to never.
     pub fn stall_timeout(self, after: impl Into<Option<Duration>>) -> Self {
         let after = after.into();
-        self.with_bounds(|bounds| bounds.stall_timeout = after)
+        self.with_bounds(Bound::StallTimeout, |bounds| bounds.stall_timeout = after)
     }
 
     /// What the task may spend of something over all its attempts, by `Context::spend`: at most 16 names, each up to
@@ -335,6 +341,7 @@ impl<O> Enqueue<O> {
     {
         self.with(|draft| {
             draft.body.bounds.budgets.insert(name.try_into()?, most);
+            draft.body.origins.set(Bound::Budgets, Origin::Caller);
             Ok(())
         })
     }
@@ -353,6 +360,8 @@ impl<O> Enqueue<O> {
             (draft.body.policy, draft.body.priority) = (spec.policy, spec.priority);
             draft.body.bounds = spec.bounds;
             draft.body.result_rule = spec.result_rule;
+            draft.body.origins = spec.origins;
+            draft.body.mark_origins(Origin::Caller);
             Ok(())
         })
     }
@@ -368,37 +377,37 @@ impl<O> Enqueue<O> {
 
     /// Failures that end the task: 1 to 10,000. Defaults to the task type's, else 5, for commands 1.
     pub fn max_attempts(self, attempts: u32) -> Self {
-        self.with_policy(|policy| policy.max_attempts = attempts)
+        self.with_policy(Bound::MaxAttempts, |policy| policy.max_attempts = attempts)
     }
 
     /// How often the task may lose its worker and be started again: 0 to 10,000. Defaults to the type's, else 3.
     pub fn max_reclaims(self, reclaims: u32) -> Self {
-        self.with_policy(|policy| policy.max_reclaims = reclaims)
+        self.with_policy(Bound::MaxReclaims, |policy| policy.max_reclaims = reclaims)
     }
 
     /// How long one run may take: 1 ms to ten years. Defaults to the task type's, else 24 h.
     pub fn run_timeout(self, timeout: Duration) -> Self {
-        self.with_policy(|policy| policy.run_timeout = Some(timeout))
+        self.with_policy(Bound::RunTimeout, |policy| policy.run_timeout = Some(timeout))
     }
 
     /// One run may take for ever.
     pub fn no_run_timeout(self) -> Self {
-        self.with_policy(|policy| policy.run_timeout = None)
+        self.with_policy(Bound::RunTimeout, |policy| policy.run_timeout = None)
     }
 
     /// Between cancellation (TERM) and KILL: at most ten years. Defaults to the task type's, else 30 s.
     pub fn stop_grace(self, grace: Duration) -> Self {
-        self.with_policy(|policy| policy.stop_grace = grace)
+        self.with_policy(Bound::StopGrace, |policy| policy.stop_grace = grace)
     }
 
     /// Whether the task is started again after its worker died. Defaults to the task type's, else requeue.
     pub fn on_lease_expired(self, what: OnLeaseExpired) -> Self {
-        self.with_policy(|policy| policy.on_lease_expired = what)
+        self.with_policy(Bound::OnLeaseExpired, |policy| policy.on_lease_expired = what)
     }
 
     /// The delay between attempts. Defaults to the task type's, else 1 s doubling up to 5 min.
     pub fn backoff(self, backoff: Backoff) -> Self {
-        self.with_policy(|policy| policy.backoff = backoff)
+        self.with_policy(Bound::Backoff, |policy| policy.backoff = backoff)
     }
 }
 

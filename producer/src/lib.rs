@@ -82,6 +82,7 @@ pub use leasehold_common::name::{
     BudgetName, Incarnation, Lane, Namespace, Owner, PhaseName, QueueName, RunId, TaskId, TaskName,
     WorkerName,
 };
+pub use leasehold_common::origin::{Bound, Origin, Origins};
 pub use leasehold_common::policy::{Backoff, OnLeaseExpired, Policy, Priority};
 pub use leasehold_common::record::{
     BudgetUse, Failure, FailureDetail, FailureKind, PhaseNow, PhasePast, Reconciled, Stop, StopCause,

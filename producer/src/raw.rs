@@ -8,8 +8,8 @@ use crate::enqueue::Draft;
 use crate::error::Result;
 use crate::json::{self, Bytes};
 use crate::{
-    Body, Enqueue, Lane, Owner, Producer, QueueName, RawOutput, Spec, TaskHandle, TaskId, TaskKind, TaskName,
-    When,
+    Body, Enqueue, Lane, Origin, Owner, Producer, QueueName, RawOutput, Spec, TaskHandle, TaskId, TaskKind,
+    TaskName, When,
 };
 
 /// A payload, in one of the forms it may come in.
@@ -72,7 +72,7 @@ impl RawTask {
             Payload::PlainJson(value) => json::to_msgpack(&value, Bytes::Text)?,
             Payload::MessagePack(bytes) => bytes,
         };
-        let body = Body {
+        let mut body = Body {
             name: self.name,
             kind: self.kind,
             payload,
@@ -83,7 +83,9 @@ impl RawTask {
             bounds: self.spec.bounds,
             headers: self.headers,
             result_rule: self.spec.result_rule,
+            origins: self.spec.origins,
         };
+        body.mark_origins(Origin::Caller);
         Ok(Draft { queue: self.queue, id: self.id, when: self.when, body })
     }
 }

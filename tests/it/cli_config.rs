@@ -81,3 +81,38 @@ fn settings_reach_the_tasks() {
     let over = cli(&["enqueue", "default", "x", "\"0123456789\""]).expect_code(2);
     assert!(over.stderr.contains("payload") && over.stderr.contains("10"), "{}", over.stderr);
 }
+
+#[test]
+fn r01_a_task_tells_where_each_of_its_bounds_came_from() {
+    let redis = RedisServer::start();
+    let dir = folder("[enqueue]\nmax_attempts = 9\n");
+    let cli = |arguments: &[&str]| {
+        Leasehold::new(&redis).cwd(dir.path()).env("LEASEHOLD_ENQUEUE_STOP_GRACE", "7s").args(arguments).run()
+    };
+    let id =
+        cli(&["enqueue", "default", "x", "--run-timeout", "24h", "--budget", "calls=3"]).success().line();
+    let origins = &cli(&["task", "show", &id, "--json"]).success().json()["bound_origins"];
+    for (bound, origin) in [
+        ("run_timeout", "caller"),
+        ("budgets", "caller"),
+        ("max_attempts", "file"),
+        ("stop_grace", "environment"),
+        ("max_reclaims", "default"),
+        ("deadline", "default"),
+    ] {
+        assert_eq!(origins[bound], origin, "{bound}");
+    }
+    let shown = cli(&["task", "show", &id]).success().stdout;
+    for words in [
+        "run timeout 1d (set by caller)",
+        "stop grace 7s (set by environment)",
+        "at most 9 attempts (set by file)",
+        "3 reclaims,",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let again = cli(&["enqueue", "default", "x", "--id", "own"]).success().line();
+    let cli = Leasehold::new(&redis).args(["enqueue", "default", "x", "--id", "own"]);
+    cli.args(["--max-attempts", "9", "--abort-grace", "7s"]).run().success();
+    assert_eq!(again, "own", "who set a bound makes no other task");
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_producer::{Error, ExecPayload, Producer, QueueName, Task, When};
+use leasehold_producer::{Bound, Error, ExecPayload, Origin, Policy, Producer, QueueName, Spec, Task, When};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,18 @@ struct Greet {
 impl Task for Greet {
     const NAME: &'static str = "greet";
     type Output = String;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Agent;
+
+impl Task for Agent {
+    const NAME: &'static str = "agent";
+    type Output = ();
+
+    fn spec() -> Spec {
+        Spec { policy: Policy { max_attempts: 2, max_reclaims: 1, ..Policy::default() }, ..Spec::default() }
+    }
 }
 
 fn greet(name: &str) -> Greet {
@@ -34,6 +46,19 @@ async fn a_recording_producer_keeps_what_it_accepts_with_all_that_was_asked() {
     assert_eq!(tasks[2].body.name.as_str(), "exec");
     recording.clear();
     assert!(recording.tasks().is_empty());
+}
+
+#[tokio::test]
+async fn r01_a_bound_is_the_callers_before_it_is_the_types_and_else_a_default() {
+    let (producer, recording) = Producer::recording();
+    let command = ExecPayload { argv: vec!["true".into()], ..ExecPayload::default() };
+    producer.enqueue(Agent).max_attempts(3).deadline(Duration::from_secs(9)).await.unwrap();
+    producer.exec("shell", command).await.unwrap();
+    let tasks = recording.tasks();
+    let bounds = [Bound::MaxAttempts, Bound::MaxReclaims, Bound::Deadline, Bound::RunTimeout];
+    let origins = |n: usize| bounds.map(|bound| tasks[n].body.origins.of(bound));
+    assert_eq!(origins(0), [Origin::Caller, Origin::TaskType, Origin::Caller, Origin::Default]);
+    assert_eq!(origins(1), [Origin::Default; 4], "one attempt is the default of commands");
 }
 
 #[tokio::test]

@@ -117,6 +117,7 @@ fn new_task(id: &str, act: &Act, policy: Policy) -> NewTask {
         bounds: Bounds::default(),
         headers: Default::default(),
         result_rule: Default::default(),
+        origins: Default::default(),
     };
     NewTask { id: TaskId::new(id).unwrap(), body, when: When::Now }
 }

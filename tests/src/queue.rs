@@ -116,6 +116,7 @@ pub fn task_with(name: &str, change: impl FnOnce(&mut NewTask)) -> NewTask {
         bounds: Bounds::default(),
         headers: BTreeMap::new(),
         result_rule: Default::default(),
+        origins: Default::default(),
     };
     let mut task = NewTask { id: id(name), body, when: When::Now };
     change(&mut task);

@@ -55,6 +55,7 @@ pub use leasehold_common::limits::Limits;
 pub use leasehold_common::name::{
     BudgetName, Incarnation, Lane, Namespace, Owner, QueueName, TaskId, TaskName, WorkerName,
 };
+pub use leasehold_common::origin::{Bound, Origin, Origins};
 pub use leasehold_common::policy::{Backoff, OnLeaseExpired, Policy, Priority};
 pub use leasehold_common::record::{FailureKind, StopCause};
 pub use leasehold_common::result_rule::ResultRule;

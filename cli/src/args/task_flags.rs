@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold_producer::{
-    Bounds, BudgetName, Deadline, Lane, OnLeaseExpired, Owner, Policy, Priority, QueueName, Spec, TaskId,
-    When,
+    Bound, Bounds, BudgetName, Deadline, Lane, OnLeaseExpired, Origin, Origins, Owner, Policy, Priority,
+    QueueName, Spec, TaskId, When,
 };
 
 use super::values::{self, OrNone, RunTimeout};
-use crate::config::TaskSettings;
+use crate::config::{Source, TaskSettings};
 
 /// What a task asks of the queue.
 #[derive(Debug, Args)]
@@ -98,14 +98,37 @@ impl TaskFlags {
             stall_timeout: self.stall_timeout.and_then(|chosen| chosen.0),
             budgets: self.budgets.iter().cloned().collect(),
         };
+        let origins = self.origins(settings);
         TaskChoice {
             id: self.id.clone(),
             when,
-            spec: Spec { policy, priority: self.priority, bounds, ..Spec::default() },
+            spec: Spec { policy, priority: self.priority, bounds, origins, ..Spec::default() },
             owner: self.owner.clone(),
             lane: self.lane.clone(),
             headers: self.headers.iter().cloned().collect(),
         }
+    }
+}
+
+impl TaskFlags {
+    /// Who set which bound: a flag, a variable, a file.
+    fn origins(&self, settings: &TaskSettings) -> Origins {
+        let mut origins = Origins::default();
+        let rows = [
+            (Bound::MaxAttempts, self.max_attempts.is_some(), &settings.max_attempts.source),
+            (Bound::MaxReclaims, self.max_reclaims.is_some(), &settings.max_reclaims.source),
+            (Bound::OnLeaseExpired, self.on_lease_expired.is_some(), &settings.on_lease_expired.source),
+            (Bound::RunTimeout, self.run_timeout.is_some(), &settings.run_timeout.source),
+            (Bound::StopGrace, self.abort_grace.is_some(), &settings.stop_grace.source),
+            (Bound::Deadline, self.deadline.is_some(), &Source::Default),
+            (Bound::SilenceNotice, self.silence_notice.is_some(), &Source::Default),
+            (Bound::StallTimeout, self.stall_timeout.is_some(), &Source::Default),
+            (Bound::Budgets, !self.budgets.is_empty(), &Source::Default),
+        ];
+        for (bound, by_flag, source) in rows {
+            origins.set(bound, if by_flag { Origin::Caller } else { source.origin() });
+        }
+        origins
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use leasehold_common::origin::Origin;
 use leasehold_common::text::printable;
 
 use crate::error::{Failure, Result};
@@ -50,6 +51,18 @@ pub(crate) struct Setting<T> {
     pub(crate) value: T,
     /// Where it comes from.
     pub(crate) source: Source,
+}
+
+impl Source {
+    /// What the record of a task is told of it.
+    pub(crate) fn origin(&self) -> Origin {
+        match self {
+            Self::Flag => Origin::Caller,
+            Self::Environment(_) => Origin::Environment,
+            Self::File(_) | Self::DevServer(_) => Origin::File,
+            Self::Default => Origin::Default,
+        }
+    }
 }
 
 impl<T: Clone> Setting<T> {

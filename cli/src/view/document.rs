@@ -1,6 +1,8 @@
 //! One task as JSON: everything that is known of it. Times are RFC 3339, durations `_ms`.
 
+use leasehold_common::body::Body;
 use leasehold_common::name::QueueName;
+use leasehold_common::origin::Bound;
 use leasehold_common::record::{BudgetUse, Failure, PhaseNow, PhasePast, Stop, TaskDetail, TaskRecord};
 use leasehold_common::state::TaskState;
 use leasehold_common::time::display_time;
@@ -22,6 +24,7 @@ pub(crate) fn document(queue: &QueueName, detail: &TaskDetail) -> Value {
         map.insert("payload".into(), mapped(&command::payload(body)));
         map.insert("silence_notice_ms".into(), json!(body.bounds.silence_notice.map(millis)));
         map.insert("stall_timeout_ms".into(), json!(body.bounds.stall_timeout.map(millis)));
+        map.insert("bound_origins".into(), origins(body));
     }
     map.insert("phases".into(), detail.phases.iter().map(phase_past).collect());
     map.insert("output".into(), detail.output.as_ref().map_or(Value::Null, |output| mapped(output)));
@@ -29,6 +32,12 @@ pub(crate) fn document(queue: &QueueName, detail: &TaskDetail) -> Value {
     map.insert("failure".into(), detail.last_failure().map_or(Value::Null, failure));
     map.insert("history".into(), detail.failures.iter().map(failure).collect());
     Value::Object(map)
+}
+
+/// Who set each bound.
+fn origins(body: &Body) -> Value {
+    let row = |bound: Bound| (bound.as_str().to_owned(), json!(body.origins.of(bound).as_str()));
+    Value::Object(Bound::ALL.into_iter().map(row).collect())
 }
 
 /// What the record alone says.

@@ -1,6 +1,7 @@
 //! One task for people: everything that is known of it.
 
 use leasehold_common::body::Body;
+use leasehold_common::origin::{Bound, Origin};
 use leasehold_common::record::{Failure, PhaseNow, Stop, TaskDetail, TaskRecord};
 use leasehold_common::state::TaskState;
 use leasehold_common::text::{head, printable, shell_word};
@@ -126,21 +127,36 @@ fn attempts(r: &TaskRecord) -> String {
 
 fn bounds(lines: &mut Lines, detail: &TaskDetail) {
     let r = &detail.record;
+    // A default goes without saying; of anything else a person asks who set it.
+    let set_by = |bound: Bound| match detail.body.as_ref().map(|body| body.origins.of(bound)) {
+        None | Some(Origin::Default) => String::new(),
+        Some(origin) => format!(" (set by {origin})"),
+    };
     let beyond = detail.body.as_ref().map(|body| &body.bounds);
-    let silence = beyond.and_then(|bounds| bounds.silence_notice);
-    let silence = silence.map(|d| format!(", silence notice {}", display_duration(d))).unwrap_or_default();
-    let stall = beyond.and_then(|bounds| bounds.stall_timeout);
-    let stall = stall.map(|d| format!(", stall timeout {}", display_duration(d))).unwrap_or_default();
     let timeout = r.policy.run_timeout.map_or_else(|| "none".to_owned(), display_duration);
     let expired = format!("{:?}", r.policy.on_lease_expired).to_lowercase();
     let grace = display_duration(r.policy.stop_grace);
-    let priority = r.priority;
-    lines.add(
-        "bounds",
-        &format!(
-            "run timeout {timeout}, stop grace {grace}, priority {priority}, if its worker dies: {expired}{silence}{stall}"
-        ),
-    );
+    let mut rows = vec![
+        format!("run timeout {timeout}{}", set_by(Bound::RunTimeout)),
+        format!("stop grace {grace}{}", set_by(Bound::StopGrace)),
+        format!("at most {} attempts{}", r.policy.max_attempts, set_by(Bound::MaxAttempts)),
+        format!("{} reclaims{}", r.policy.max_reclaims, set_by(Bound::MaxReclaims)),
+        format!("priority {}", r.priority),
+        format!("if its worker dies: {expired}{}", set_by(Bound::OnLeaseExpired)),
+    ];
+    if let Some(silence) = beyond.and_then(|bounds| bounds.silence_notice) {
+        rows.push(format!("silence notice {}{}", display_duration(silence), set_by(Bound::SilenceNotice)));
+    }
+    if let Some(stall) = beyond.and_then(|bounds| bounds.stall_timeout) {
+        rows.push(format!("stall timeout {}{}", display_duration(stall), set_by(Bound::StallTimeout)));
+    }
+    if r.deadline_ms.is_some() {
+        rows.push(format!("a deadline{}", set_by(Bound::Deadline)));
+    }
+    if !r.budgets.is_empty() {
+        rows.push(format!("budgets{}", set_by(Bound::Budgets)));
+    }
+    lines.add("bounds", &rows.join(", "));
 }
 
 fn times(lines: &mut Lines, r: &TaskRecord, now: u64) {

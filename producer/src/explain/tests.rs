@@ -206,6 +206,7 @@ fn body(bounds: Bounds) -> crate::Body {
         lane: None,
         bounds,
         headers: std::collections::BTreeMap::new(),
+        origins: Default::default(),
     }
 }
 

@@ -138,6 +138,7 @@ impl Trial {
             bounds: spec.bounds,
             headers: BTreeMap::new(),
             result_rule: spec.result_rule,
+            origins: spec.origins,
         };
         Self { body, attempt: 1, failures: 0, checkpoint: None, stop_after: None }
     }
