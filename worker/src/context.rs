@@ -145,15 +145,20 @@ impl Context {
     /// since when; one that lasts too long ends the run, and the failure names it.
     ///
     /// # Errors
-    /// [`RunError::Lost`]; [`RunError::Protocol`] for a name or a timeout out of range. An outage of Redis is waited out.
+    /// [`RunError::Lost`]; [`RunError::Protocol`] for a name or a timeout out of range, and for a name that holds a secret:
+    /// masked it would be none. An outage of Redis is waited out.
     pub async fn phase(
         &self,
         name: impl AsRef<str>,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<(), RunError> {
-        let (name, timeout) = (PhaseName::new(name.as_ref())?, timeout.into());
+        let (run, name) = (&self.inner.run, name.as_ref());
+        if run.telling.secrets.mask(name) != name {
+            let reason = "holds a value that is marked secret: name the step, not what it works on";
+            return Err(leasehold_common::Error::invalid("phase", reason).into());
+        }
+        let (name, timeout) = (PhaseName::new(name)?, timeout.into());
         check_phase_timeout(timeout)?;
-        let run = &self.inner.run;
         let mut number = run.said.phases.lock().await;
         *number += 1;
         let call = || self.inner.voice.enter_phase(&run.key, *number, &name, timeout);

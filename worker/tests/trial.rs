@@ -125,3 +125,21 @@ async fn failures_panics_snoozes_and_cleanups_are_those_of_a_worker() {
         .run(move |_: Context, _: Sum| async move { Err::<u64, _>(TaskError::snooze(snooze)) });
     assert_eq!(report.await.ended, Ended::Snoozed(snooze));
 }
+
+#[tokio::test(start_paused = true)]
+async fn r64_a_secret_is_no_name_of_a_phase_and_the_refusal_does_not_quote_it() {
+    let report = Trial::of(&sum(&[]))
+        .run(|context: Context, _: Sum| async move {
+            context.redact("hunter22")?;
+            for name in ["with-hunter22", "hunter22 "] {
+                let refused = context.phase(name, None).await.unwrap_err().to_string();
+                assert!(refused.contains("phase") && refused.contains("marked secret"), "{refused}");
+                assert!(!refused.contains("hunter22"), "{refused}");
+            }
+            context.phase("login", None).await?;
+            Ok::<_, TaskError>(1)
+        })
+        .await;
+    assert_eq!(report.ended, Ended::Completed(1));
+    assert_eq!(report.phases, [("login".to_owned(), None)]);
+}

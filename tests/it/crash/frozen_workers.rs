@@ -10,10 +10,13 @@ use super::dead_workers::{FLEEING, TWO_PROCESSES};
 use super::kit::{LIMIT, LONG_SILENCE, Rig};
 use super::watch::Watch;
 
-/// What of these still moves.
+/// What of these, of one run, still moves. A shell that was stopped between vfork and exec of a child waits in `D` for
+/// that child, which is stopped: it stands still as well.
 fn moving(pids: &[i32]) -> Vec<i32> {
-    let moves = |pid: &i32| !procfs::state(*pid).is_none_or(|state| matches!(state, 'T' | 'Z' | 'X'));
-    pids.iter().copied().filter(moves).collect()
+    let states: Vec<(i32, Option<char>)> = pids.iter().map(|pid| (*pid, procfs::state(*pid))).collect();
+    let any_stopped = states.iter().any(|(_, state)| *state == Some('T'));
+    let stands = |state: char| matches!(state, 'T' | 'Z' | 'X') || any_stopped && state == 'D';
+    states.into_iter().filter(|(_, state)| !state.is_none_or(stands)).map(|(pid, _)| pid).collect()
 }
 
 /// Everything that is told of a task, to be compared.
