@@ -22,6 +22,12 @@ const MOST_PLACE: usize = 400;
 /// Of a compiled pattern, in bytes: a counted repetition of a counted repetition grows fast.
 const MOST_PATTERN: usize = 1024 * 1024;
 
+/// Parts of a schema times depth of a result: the validator may go so deep, and a stack that is not enough ends the
+/// whole process.
+const MOST_STEPS: usize = 20_000;
+/// Bytes of stack for [`ResultRule::check`]: several times what [`MOST_STEPS`] take. What is not touched costs nothing.
+pub const JUDGE_STACK: usize = 128 * 1024 * 1024;
+
 /// The field that errors name.
 const FIELD: &str = "result schema";
 
@@ -101,7 +107,7 @@ impl ResultRule {
     }
 
     /// Judges an output, MessagePack. A schema that has many ways to the same place may take very long: call it where
-    /// that hurts nobody.
+    /// that hurts nobody, on a thread with [`JUDGE_STACK`] bytes of stack.
     ///
     /// # Errors
     /// What is wrong with it: the rule, and for a schema the place (a JSON pointer, in which names that the schema does
@@ -118,6 +124,13 @@ impl ResultRule {
                 let validator = compiled(schema).map_err(|error| breach(error.to_string()))?;
                 let value = from_msgpack(output, Bytes::Tagged)
                     .map_err(|error| breach(format!("it has no form as JSON: {error}")))?;
+                let (within, parts) = (depth(&value), parts(schema));
+                if within.saturating_mul(parts) > MOST_STEPS {
+                    return Err(breach(format!(
+                        "it is nested {within} deep, which is too deep for a schema of {parts} parts: one times the \
+                         other may be {MOST_STEPS}"
+                    )));
+                }
                 validator.validate(&value).map_err(|error| {
                     let place = place(schema, &value, error.instance_path().as_str());
                     let rule = head(error.schema_path().as_str(), MOST_PLACE).to_owned();
@@ -214,6 +227,15 @@ fn compile(schema: &Value) -> Result<Validator> {
         let reason = printable(head(&format!("{error} (at {at:?})"), MOST_REASON));
         Error::invalid(FIELD, format!("is no JSON Schema that can be used: {reason}"))
     })
+}
+
+/// Objects in a schema: what a chain of `$ref`, `allOf` and their like can lead through without going into the value.
+fn parts(schema: &Value) -> usize {
+    match schema {
+        Value::Object(fields) => 1 + fields.values().map(parts).sum::<usize>(),
+        Value::Array(items) => items.iter().map(parts).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
 }
 
 fn depth(value: &Value) -> usize {

@@ -140,3 +140,52 @@ fn rules_round_trip_as_text() {
     let schema = rmp_serde::to_vec(&ResultRule::JsonSchema(json!({"b": 1, "a": 2}))).unwrap();
     assert_eq!(schema, b"\x81\xabjson_schema\xad{\"a\":2,\"b\":1}");
 }
+
+/// A chain of so many definitions, each wrapped into the next by `wrap`; the last goes one level into the value and
+/// begins anew.
+fn chain(links: usize, wrap: impl Fn(Value) -> Value) -> Value {
+    let link = |to: usize| json!({ "$ref": format!("#/$defs/{to}") });
+    let mut defs: serde_json::Map<_, _> =
+        (0..links).map(|from| (from.to_string(), wrap(link(from + 1)))).collect();
+    defs.insert(links.to_string(), json!({ "items": link(0) }));
+    json!({ "$ref": "#/$defs/0", "$defs": defs })
+}
+
+type Wrap = fn(Value) -> Value;
+
+/// Every way to lead on without going into the value.
+const WRAPS: [Wrap; 6] = [
+    |inner| inner,
+    |inner| json!({ "allOf": [inner] }),
+    |inner| json!({ "anyOf": [false, inner] }),
+    |inner| json!({ "oneOf": [inner] }),
+    |inner| json!({ "not": { "not": inner } }),
+    |inner| json!({ "if": true, "then": inner }),
+];
+
+#[test]
+fn r63_no_schema_and_no_result_take_more_stack_than_there_is() {
+    for (n, wrap) in WRAPS.into_iter().enumerate() {
+        // On this thread's 2 MiB, as a producer would.
+        let mut links = 600;
+        while ResultRule::JsonSchema(chain(links, wrap)).validate().is_err() {
+            links -= 10;
+        }
+        for depth in [127, 60, 20] {
+            let schema = chain(links, wrap);
+            let most = MOST_STEPS / depth;
+            let fits = (1..links).rev().find(|links| parts(&chain(*links, wrap)) <= most);
+            let deep = (0..depth - 1).fold(json!([]), |inner, _| json!([inner]));
+            let judge = move |schema: Value| {
+                let deep = deep.clone();
+                let thread = std::thread::Builder::new().stack_size(JUDGE_STACK / 4);
+                thread.spawn(move || told(&schema, &deep)).unwrap().join().unwrap()
+            };
+            if parts(&schema) > most {
+                let refused = judge(schema).unwrap_err();
+                assert!(refused.contains("too deep for a schema of"), "{n} {depth}: {refused}");
+            }
+            judge(chain(fits.unwrap(), wrap)).unwrap_or_else(|refused| panic!("{n} {depth}: {refused}"));
+        }
+    }
+}

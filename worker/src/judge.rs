@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_common::result_rule::ResultRule;
+use leasehold_common::result_rule::{JUDGE_STACK, ResultRule};
 use leasehold_common::time::display_duration;
 use tokio::sync::oneshot;
 
@@ -22,7 +22,8 @@ async fn judge_within(within: Duration, rule: &ResultRule, output: Vec<u8>) -> R
     // A thread of its own: no runtime waits for it when it does not come back.
     let (tell, told) = oneshot::channel();
     let rule = rule.clone();
-    let judging = std::thread::Builder::new().name("leasehold-judge".to_owned()).spawn(move || {
+    let thread = std::thread::Builder::new().name("leasehold-judge".to_owned()).stack_size(JUDGE_STACK);
+    let judging = thread.spawn(move || {
         let verdict = rule.check(&output).map(|()| output);
         let _ = tell.send(verdict);
     });
