@@ -1,7 +1,8 @@
 //! Panics of handlers: caught where they are polled, and told with the place they came from.
 //!
 //! The place is known to the panic hook alone. One hook is installed once per process, around the one that was
-//! there; it notes a panic only while a handler is being polled on the thread that panics.
+//! there; it notes a panic only while a handler is being polled on the thread that panics. What panics elsewhere, such as
+//! a task that a handler spawned, is nobody's failure, but no secret of any run in hand shows in what is printed of it.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 
-use crate::redact::Secrets;
+use crate::redact::{self, Secrets};
 
 /// A handler being polled on this thread.
 struct Watch {
@@ -43,7 +44,7 @@ fn noted_and_told(info: &PanicHookInfo<'_>) -> bool {
     WATCH.with(|watch| {
         // Never a second panic inside a panic: what is borrowed just now is left alone.
         let Ok(mut watch) = watch.try_borrow_mut() else { return false };
-        let Some(watch) = watch.as_mut() else { return false };
+        let Some(watch) = watch.as_mut() else { return told_of_a_stranger(info) };
         let site = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
         watch.site.clone_from(&site);
         let text = text_of(info.payload());
@@ -54,6 +55,15 @@ fn noted_and_told(info: &PanicHookInfo<'_>) -> bool {
         tracing::error!(site = site.unwrap_or_default(), "a handler panicked: {masked}");
         true
     })
+}
+
+/// The same for a panic outside of any handler.
+fn told_of_a_stranger(info: &PanicHookInfo<'_>) -> bool {
+    let text = text_of(info.payload());
+    let Some(masked) = redact::mask_all_known(&text).filter(|masked| *masked != text) else { return false };
+    let site = info.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(site, "a thread or task panicked: {masked}");
+    true
 }
 
 /// A future whose panics, also when it is dropped, end in a message.

@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::mem::take;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use leasehold_common::error::{Error, Result};
 use leasehold_common::secret::check_secret;
@@ -33,6 +33,28 @@ pub(crate) fn of_environment(names: &[String]) -> Result<Secrets> {
         secrets.add("redact", value.as_bytes())?;
     }
     Ok(secrets)
+}
+
+/// The secrets of all runs in hand, for what is told of nobody knows whom.
+static KNOWN: Mutex<Vec<Weak<Needle>>> = Mutex::new(Vec::new());
+
+/// A text with the secrets of all runs in hand masked. None when they cannot be looked at just now.
+pub(crate) fn mask_all_known(text: &str) -> Option<String> {
+    // Whoever holds the lock may be the one that panics.
+    let known: Vec<Arc<Needle>> = KNOWN.try_lock().ok()?.iter().filter_map(Weak::upgrade).collect();
+    Some(masked(&known, text))
+}
+
+/// A whole text with these masked.
+fn masked(needles: &[Arc<Needle>], text: &str) -> String {
+    if needles.is_empty() {
+        return text.to_owned();
+    }
+    let (mut masker, mut masked) = (Masker::default(), Vec::with_capacity(text.len()));
+    masker.push(needles, text.as_bytes(), &mut masked);
+    masker.finish(&mut masked);
+    // A value that is no whole text may leave half a character.
+    String::from_utf8(masked).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned())
 }
 
 /// The secrets of a run. Only ever added to; they mask what is told from then on.
@@ -62,6 +84,10 @@ impl Secrets {
         let known = self.needles().iter().any(|needle| needle.bytes == value);
         if !value.is_empty() && !known {
             let needle = Arc::new(Needle::new(value));
+            if let Ok(mut known) = KNOWN.lock() {
+                known.retain(|needle| needle.strong_count() > 0);
+                known.push(Arc::downgrade(&needle));
+            }
             self.needles.write().unwrap_or_else(PoisonError::into_inner).push(needle);
         }
         Ok(())
@@ -78,15 +104,7 @@ impl Secrets {
 
     /// A whole text with its secrets masked.
     pub(crate) fn mask(&self, text: &str) -> String {
-        let needles = self.needles();
-        if needles.is_empty() {
-            return text.to_owned();
-        }
-        let (mut masker, mut masked) = (Masker::default(), Vec::with_capacity(text.len()));
-        masker.push(&needles, text.as_bytes(), &mut masked);
-        masker.finish(&mut masked);
-        // A value that is no whole text may leave half a character.
-        String::from_utf8(masked).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned())
+        masked(&self.needles(), text)
     }
 
     /// Passes on a stream's next bytes, masked, but for the end of them that may be the beginning of a secret.
