@@ -6,7 +6,7 @@
 --   outcome: completed (data: output), failed, stopped, snoozed, released, unknown
 --   data of these: MessagePack map: k kind (of a failure; of a stop the cause the worker acted on), d delay ('' by
 --     policy, 'fatal', or ms; of a snooze ms), m message (unknown: the task name), x detail of a failure, a map
---     (exit code, signal); '' where there is nothing to say
+--     (exit code, signal), b the work was over before any stop reached it; '' where there is nothing to say
 -- DERIVED: Q:task:<id> Q:result:<id> Q:errors:<id> Q:lease:<id> Q:running Q:scheduled Q:ready:<level>
 --   Q:waiting Q:lanes Q:lane:<hash> Q:owner:<hash> Q:deadlines Q:phases:<id> Q:done:<state> Q:gone Q:waited Q:waiter:<id> Q:beat:<incarnation> Q:totals Q:events Q:wake
 -- RETURNS: {'ok', now_ms, then per item: tag, state; or once for all where they are the same}

@@ -41,15 +41,22 @@ local function failure_of(data)
     delay = data.ms, detail = data.x and cmsgpack.pack(data.x), cause = kind }
 end
 
+-- Bounds of time count while there is work. Nobody asks when a finish arrives: cleanups and outages come in between.
+local BOUNDS_OF_WORK = { run_timeout = true, phase_timeout = true, stalled = true, deadline = true }
+
 local function end_run(id, rec, outcome, packed)
+  local sp = rec.sp
   if outcome == 'completed' then
-    if rec.sp and rec.sp.c == 'budget_exceeded' then
+    if sp and (sp.c == 'budget_exceeded' or sp.ec == 'budget_exceeded') then
       -- It was told at the charge that was refused: what it made of that is no result.
       return end_stopped(id, rec, { message = 'the run went on after a charge was refused' })
     end
     return end_completed(id, rec, packed)
   end
   local data = read_data(packed)
+  if data.b == true and sp and BOUNDS_OF_WORK[sp.c] then
+    rec.sp = nil
+  end
   if outcome == 'stopped' or rec.sp then
     return end_stopped(id, rec, failure_of(data))
   end

@@ -42,7 +42,7 @@ async fn changes_nothing(
     let before = queue.digest();
     let case = format!("{name} {run} {inc}");
     for outcome in outcomes() {
-        let late = Finish { id: id(name), run: run.clone(), outcome };
+        let late = Finish { id: id(name), run: run.clone(), outcome, before_stop: false };
         let got = queue.store.finish(&queue.name, inc, &[late]).await.unwrap();
         assert_eq!(got, [finish], "finish by {case}");
     }

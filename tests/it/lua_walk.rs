@@ -190,7 +190,9 @@ impl Walk {
         let outcome = self.some_outcome();
         let (by, finish) = match (old, self.some_run()) {
             (Some(old), _) if again => old,
-            (_, Some((by, run))) => (by, Finish { id: run.id.clone(), run: run.run.clone(), outcome }),
+            (_, Some((by, run))) => {
+                (by, Finish { id: run.id.clone(), run: run.run.clone(), outcome, before_stop: false })
+            }
             _ => return,
         };
         let twice = [finish.clone(), finish.clone()];

@@ -38,6 +38,7 @@ mod lua_fence;
 mod lua_junk;
 mod lua_keeping;
 mod lua_lane;
+mod lua_late_stop;
 mod lua_owner;
 mod lua_records;
 mod lua_repeat;

@@ -115,7 +115,7 @@ impl HandWorker {
     }
 
     pub(crate) async fn finish(&self, task: &ClaimedTask, outcome: Outcome) -> FinishAnswer {
-        let end = Finish { id: task.id.clone(), run: task.run.clone(), outcome };
+        let end = Finish { id: task.id.clone(), run: task.run.clone(), outcome, before_stop: false };
         self.store.finish(&self.queue, &self.incarnation, &[end]).await.unwrap()[0]
     }
 

@@ -130,7 +130,7 @@ pub fn task(name: &str) -> NewTask {
 
 /// A run's end.
 pub fn end(task: &ClaimedTask, outcome: Outcome) -> Finish {
-    Finish { id: task.id.clone(), run: task.run.clone(), outcome }
+    Finish { id: task.id.clone(), run: task.run.clone(), outcome, before_stop: false }
 }
 
 /// A run's end with a result.

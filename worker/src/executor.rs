@@ -51,14 +51,15 @@ pub(crate) struct Executor {
 impl Executor {
     /// Runs a claimed task. None when the run was lost: then nothing is said.
     pub(crate) async fn run(&self, run: &Arc<Run>) -> Option<Finish> {
-        let outcome = self.see_through(run).await?;
+        let (outcome, before_stop) = self.see_through(run).await?;
         self.tell_the_rest(run).await;
         run.set_ending();
-        Some(Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome })
+        Some(Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome, before_stop })
     }
 
-    /// The run up to its end, cleanups included. What it told last may be untold still.
-    pub(crate) async fn see_through(&self, run: &Arc<Run>) -> Option<Outcome> {
+    /// The run up to its end, cleanups included, and whether its work was over before any stop reached it. What it told
+    /// last may be untold still.
+    pub(crate) async fn see_through(&self, run: &Arc<Run>) -> Option<(Outcome, bool)> {
         run.telling.secrets.add_all(&self.secrets);
         let outcome = match run.body() {
             Ok(body) => self.run_body(run, body).await,
@@ -66,9 +67,10 @@ impl Executor {
             Err(Error::NewerFormat { .. }) => Some(Outcome::Unknown { name: "(of a newer release)".into() }),
             Err(error) => Some(rejected(error.to_string())),
         };
+        let before_stop = !run.is_stopping();
         clean_up(run, self.cleanup_timeout, self.leases.of(&run.key.queue)).await;
         run.telling.finish_output();
-        Some(masked(&run.telling.secrets, outcome?))
+        Some((masked(&run.telling.secrets, outcome?), before_stop))
     }
 
     async fn run_body(&self, run: &Arc<Run>, body: Body) -> Option<Outcome> {

@@ -421,7 +421,7 @@ impl QueueLoop {
 
 /// The end of a run that was never started here: it costs the task nothing.
 fn handed_back(id: TaskId, run: RunId) -> Open {
-    Open { finish: Finish { id, run, outcome: Outcome::Released }, sent_before: false }
+    Open { finish: Finish { id, run, outcome: Outcome::Released, before_stop: false }, sent_before: false }
 }
 
 /// Logs what Redis made of a run's end; never the outcome itself, which may hold what nobody else should see.
@@ -449,5 +449,5 @@ fn broken(run: &Run) -> Finish {
     let message = "the worker failed to run it (a defect of leasehold-worker)".to_owned();
     let kind = FailureKind::Error;
     let outcome = Outcome::Failed { kind, message, retry: RetryAdvice::Policy, detail: Default::default() };
-    Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome }
+    Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome, before_stop: false }
 }

@@ -72,6 +72,9 @@ pub struct Finish {
     pub run: RunId,
     /// How it ended.
     pub outcome: Outcome,
+    /// Its work was over before any stop reached it. A bound of time that has passed since, during cleanups or while Redis
+    /// was away, does not change how it ended.
+    pub before_stop: bool,
 }
 
 /// What Redis made of a run's end.
@@ -100,6 +103,7 @@ impl Finish {
     }
 
     fn push_to(&self, call: &mut ScriptCall) {
+        let b = self.before_stop;
         let (outcome, data) = match &self.outcome {
             Outcome::Completed(output) => ("completed", output.clone()),
             Outcome::Failed { kind, message, retry, detail } => {
@@ -108,16 +112,16 @@ impl Finish {
                     RetryAdvice::Fatal => "fatal".to_owned(),
                     RetryAdvice::After(delay) => as_ms(*delay).to_string(),
                 };
-                ("failed", Data { k: kind.as_str(), d: delay, m: message, x: said(detail) }.pack())
+                ("failed", Data { k: kind.as_str(), d: delay, m: message, x: said(detail), b }.pack())
             }
             Outcome::Stopped { cause, message, detail } => {
                 ("stopped", Data { k: cause.as_str(), m: message, x: said(detail), ..Data::default() }.pack())
             }
             Outcome::Snoozed(delay) => {
-                ("snoozed", Data { d: as_ms(*delay).to_string(), ..Data::default() }.pack())
+                ("snoozed", Data { d: as_ms(*delay).to_string(), b, ..Data::default() }.pack())
             }
             Outcome::Released => ("released", Vec::new()),
-            Outcome::Unknown { name } => ("unknown", Data { m: name, ..Data::default() }.pack()),
+            Outcome::Unknown { name } => ("unknown", Data { m: name, b, ..Data::default() }.pack()),
         };
         call.push(self.id.as_str());
         call.push(self.run.as_str());
@@ -141,6 +145,9 @@ struct Data<'a> {
     /// Exit code or signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     x: Option<&'a FailureDetail>,
+    /// The work was over before any stop reached it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    b: bool,
 }
 
 impl Data<'_> {

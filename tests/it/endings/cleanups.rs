@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold_producer::{Policy, Store, TaskId, TaskState};
-use leasehold_tests::eventually_async;
-use leasehold_worker::{Context, Task, TaskError, Worker};
+use leasehold_tests::{eventually_async, let_time_pass_async};
+use leasehold_worker::{Context, FailureKind, Task, TaskError, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::aborts::kit::{Kit, LIMIT, quick};
@@ -26,6 +26,18 @@ enum Leave {
 
 impl Task for Leave {
     const NAME: &'static str = "leave";
+    type Output = u64;
+}
+
+/// What the handler says before its cleanup.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum EndInTime {
+    Snooze,
+    Fail,
+}
+
+impl Task for EndInTime {
+    const NAME: &'static str = "end_in_time";
     type Output = u64;
 }
 
@@ -127,6 +139,38 @@ async fn r69_cleanups_run_on_every_way_out_before_the_end_is_told() {
         assert_eq!(kit.record(&id).await.state, TaskState::Queued);
         cleaned(&seen, &id, Some(TaskState::Running)).await;
     }
+    kit.end([]).await;
+}
+
+/// A handler whose cleanup waits until Redis has recorded that the run timeout has passed.
+async fn ends_in_time(store: Store, context: Context, how: EndInTime) -> Result<u64, TaskError> {
+    let (id, queue) = (context.id().clone(), context.queue().clone());
+    context.on_end(move || async move {
+        // The cleanup's own time bounds it.
+        while store.record(&queue, &id).await.unwrap().unwrap().stop.is_none() {
+            let_time_pass_async("the bound passes meanwhile", Duration::from_millis(10)).await;
+        }
+    });
+    match how {
+        EndInTime::Snooze => Err(TaskError::snooze(Duration::from_secs(3600))),
+        EndInTime::Fail => Err(TaskError::retry("boom")),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r69_a_bound_that_passes_during_the_cleanups_does_not_change_the_end() {
+    let kit = Kit::new().await;
+    let store = kit.store().clone();
+    let handler = move |context: Context, how: EndInTime| ends_in_time(store.clone(), context, how);
+    let hands = kit.hands(2, |worker| worker.handle(handler)).await;
+    let policy = Policy { run_timeout: Some(Duration::from_millis(300)), ..once() };
+    let snoozed = kit.enqueue("snoozed", &EndInTime::Snooze, policy).await;
+    let failed = kit.enqueue("failed", &EndInTime::Fail, policy).await;
+    kit.reaches(&failed, TaskState::Failed).await;
+    assert_eq!(kit.record(&failed).await.failure_kind, Some(FailureKind::Error));
+    kit.reaches(&snoozed, TaskState::Scheduled).await;
+    assert_eq!(kit.record(&snoozed).await.failures, 0, "a snooze costs nothing");
+    hands.stop().await;
     kit.end([]).await;
 }
 

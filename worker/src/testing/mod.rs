@@ -231,7 +231,7 @@ impl Trial {
         };
         let outcome = tokio::select! {
             // cancel-safe: the order only waits.
-            outcome = executor.see_through(&run) => outcome,
+            ended = executor.see_through(&run) => ended.map(|(outcome, _)| outcome),
             () = ordered => None,
         };
         (outcome, run)
