@@ -5,6 +5,7 @@
 //!
 //! - [`name`], [`state`], [`policy`], [`bounds`], [`task`], [`body`], [`result_rule`], [`secret`], [`json`], [`record`],
 //!   [`limits`], [`time`], [`text`]: values and their rules, no I/O
+//! - [`clock`]: this machine's time of day, of which nothing follows that is shared
 //! - [`keys`], [`script`]: what lies where in Redis, and the scripts of `lua/`
 //! - [`transport`]: how calls travel: pools, reloads, error classes, injected faults
 //! - [`store`]: one typed method per script and read
@@ -13,6 +14,7 @@
 mod base64;
 pub mod body;
 pub mod bounds;
+pub mod clock;
 pub mod doctor;
 pub mod error;
 pub mod json;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_producer::{Bound, Error, ExecPayload, Origin, Policy, Producer, QueueName, Spec, Task, When};
+use leasehold_producer::{
+    Bound, Enqueued, Error, ExecPayload, Origin, Policy, Producer, QueueName, Spec, Task, TaskState, When,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +82,40 @@ async fn case_42_a_recording_producer_knows_an_id_again() {
     let conflict = producer.enqueue(greet("bob")).id("once").await.unwrap_err();
     assert!(matches!(conflict, Error::Conflict { .. }), "{conflict}");
     assert_eq!(recording.of::<Greet>().unwrap(), [greet("ada")]);
+}
+
+#[tokio::test]
+async fn r80_a_recording_producer_answers_as_redis_does() {
+    let redis = leasehold_tests::RedisServer::start();
+    let real = Producer::connect(&redis.url()).await.unwrap();
+    let (recorder, _) = Producer::recording();
+    let mut answers = [Vec::new(), Vec::new()];
+    for (producer, answers) in [&real, &recorder].into_iter().zip(&mut answers) {
+        for (name, lane, when) in [
+            ("first", Some("l"), When::Now),
+            ("second", Some("l"), When::Now),
+            ("other", Some("m"), When::Now),
+            ("past", None, When::At(1000)),
+            ("later", Some("n"), When::After(Duration::from_secs(60))),
+            ("none later", Some("n"), When::Now),
+            ("second", Some("l"), When::Now),
+        ] {
+            let mut enqueue = producer.enqueue(greet(name)).id(name);
+            if let Some(lane) = lane {
+                enqueue = enqueue.lane(lane);
+            }
+            enqueue = match when {
+                When::Now => enqueue,
+                When::After(delay) => enqueue.delay(delay),
+                When::At(ms) => enqueue.at(ms),
+            };
+            answers.push((name, enqueue.await.unwrap().enqueued().cloned().unwrap()));
+        }
+    }
+    let [real, recorded] = answers;
+    assert_eq!(recorded, real);
+    let second = Enqueued::Created(TaskState::Waiting);
+    assert_eq!((&recorded[1].1, &recorded[3].1), (&second, &Enqueued::Created(TaskState::Queued)));
 }
 
 #[tokio::test]

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_worker::testing::{Ended, Trial};
-use leasehold_worker::{Context, FailureKind, Policy, RetryAdvice, Spec, StopCause, Task, TaskError};
+use leasehold_worker::{
+    Bounds, Context, Deadline, FailureKind, Policy, RetryAdvice, Spec, StopCause, Task, TaskError,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -95,6 +97,77 @@ async fn r62_a_budget_ends_a_trial_as_it_ends_a_run() {
     };
     assert!(message.contains("budget calls is exceeded"), "{message}");
     assert_eq!(report.spent["calls"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r62_a_result_in_spite_of_a_refused_charge_is_none() {
+    let report = Trial::of(&sum(&[]))
+        .budget("calls", 0)
+        .run(|context: Context, _: Sum| async move {
+            context.spend("calls", 1).await.unwrap_err();
+            Ok::<u64, TaskError>(7)
+        })
+        .await;
+    let message = "the run went on after a charge was refused".to_owned();
+    assert_eq!(report.ended, Ended::Stopped { cause: StopCause::BudgetExceeded, message });
+}
+
+#[tokio::test(start_paused = true)]
+async fn r08_whatever_a_run_says_after_an_abort_but_a_result_is_an_abort() {
+    let aborted = |trial: Trial| trial.stop_after(Duration::from_secs(1), StopCause::Abort);
+    let told = async |context: Context| context.stopped().cancelled().await;
+    let panicked = aborted(Trial::of(&sum(&[]))).run(move |context: Context, task: Sum| async move {
+        told(context).await;
+        Ok::<u64, TaskError>(task.numbers[7])
+    });
+    let panicked = panicked.await;
+    let Ended::Stopped { cause: StopCause::Abort, message } = &panicked.ended else { panic!("{panicked:?}") };
+    assert!(message.contains("index out of bounds"), "{message}");
+    let snoozed = aborted(Trial::of(&sum(&[]))).run(move |context: Context, _: Sum| async move {
+        told(context).await;
+        Err::<u64, _>(TaskError::snooze(Duration::from_secs(5)))
+    });
+    assert!(matches!(snoozed.await.ended, Ended::Stopped { cause: StopCause::Abort, .. }));
+    let done = aborted(Trial::of(&sum(&[]))).run(move |context: Context, _: Sum| async move {
+        told(context).await;
+        Ok::<u64, TaskError>(1)
+    });
+    assert_eq!(done.await.ended, Ended::Completed(1));
+    // A failure before the stop stays what it was, however long its cleanup takes.
+    let early = aborted(Trial::of(&sum(&[]))).run(|context: Context, _: Sum| async move {
+        context.on_end(async || tokio::time::sleep(Duration::from_secs(3)).await);
+        Err::<u64, _>(TaskError::retry("broke"))
+    });
+    let early = early.await;
+    assert!(matches!(early.ended, Ended::Failed { retry: RetryAdvice::Policy, .. }), "{early:?}");
+    // A drain is no word of Redis: a panic then spends a failure.
+    let drained = Trial::of(&sum(&[])).stop_after(Duration::from_secs(1), StopCause::Drain);
+    let drained = drained.run(move |context: Context, task: Sum| async move {
+        told(context).await;
+        Ok::<u64, TaskError>(task.numbers[7])
+    });
+    assert!(matches!(drained.await.ended, Ended::Failed { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn r09_a_deadline_that_is_a_time_holds_in_a_trial() {
+    let spec = |deadline| Spec {
+        bounds: Bounds { deadline: Some(deadline), ..Bounds::default() },
+        ..Spec::default()
+    };
+    let ran = Arc::new(AtomicBool::new(false));
+    let (seen, now) = (Arc::clone(&ran), std::time::SystemTime::now());
+    let late = Trial::of(&sum(&[])).spec(spec(Deadline::At(1000))).run(move |_: Context, _: Sum| {
+        ran.store(true, Ordering::SeqCst);
+        async { Ok::<u64, TaskError>(1) }
+    });
+    let late = late.await;
+    assert!(matches!(late.ended, Ended::Stopped { cause: StopCause::Deadline, .. }), "{late:?}");
+    assert!(!seen.load(Ordering::SeqCst), "no worker starts what is too late");
+    let soon = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64 + 60_000;
+    let pending = |_: Context, _: Sum| std::future::pending::<Result<u64, TaskError>>();
+    let report = Trial::of(&sum(&[])).spec(spec(Deadline::At(soon))).run(pending).await;
+    assert!(matches!(report.ended, Ended::Stopped { cause: StopCause::Deadline, .. }), "{report:?}");
 }
 
 #[tokio::test(start_paused = true)]

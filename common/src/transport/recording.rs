@@ -9,6 +9,7 @@ use redis::{Pipeline, Value};
 
 use super::{Doorbell, Listener, ScriptCall, Transport};
 use crate::body::Body;
+use crate::clock::wall_ms;
 use crate::error::{Error, Result};
 use crate::name::{QueueName, TaskId};
 use crate::record::body_of_fixed;
@@ -31,7 +32,7 @@ pub struct Accepted {
 /// Accepts tasks and keeps them; whatever else it is asked for is refused.
 #[derive(Debug, Default)]
 pub struct RecordingTransport {
-    accepted: Mutex<Vec<Accepted>>,
+    accepted: Mutex<Vec<(Accepted, TaskState)>>,
 }
 
 fn refused<T>(what: &str) -> Result<T> {
@@ -40,14 +41,14 @@ fn refused<T>(what: &str) -> Result<T> {
 }
 
 impl RecordingTransport {
-    fn kept(&self) -> MutexGuard<'_, Vec<Accepted>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<(Accepted, TaskState)>> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was accepted, in order.
     #[must_use]
     pub fn accepted(&self) -> Vec<Accepted> {
-        self.kept().clone()
+        self.kept().iter().map(|(task, _)| task.clone()).collect()
     }
 
     /// Forgets what was accepted.
@@ -71,16 +72,33 @@ impl RecordingTransport {
     }
 
     fn keep(&self, task: Accepted) -> (&'static str, TaskState) {
-        let state = if task.when == When::Now { TaskState::Queued } else { TaskState::Scheduled };
         let mut kept = self.kept();
-        match kept.iter().find(|known| (&known.queue, &known.id) == (&task.queue, &task.id)) {
-            Some(known) if known.body.digest() == task.body.digest() => ("exists", state),
-            Some(_) => ("conflict", state),
+        match kept.iter().find(|(known, _)| (&known.queue, &known.id) == (&task.queue, &task.id)) {
+            Some((known, state)) if known.body.digest() == task.body.digest() => ("exists", *state),
+            Some((_, state)) => ("conflict", *state),
             None => {
-                kept.push(task);
+                let state = placed(&task, &kept);
+                kept.push((task, state));
                 ("created", state)
             }
         }
+    }
+}
+
+/// Where a task comes that nobody works on, in a queue that nobody else uses: a lane's first one has its turn for good.
+fn placed(task: &Accepted, kept: &[(Accepted, TaskState)]) -> TaskState {
+    let due = match task.when {
+        When::Now => true,
+        When::After(delay) => delay < Duration::from_millis(1),
+        When::At(ms) => ms <= wall_ms(),
+    };
+    let has_its_turn = |(known, state): &(Accepted, TaskState)| {
+        *state == TaskState::Queued && known.queue == task.queue && known.body.lane == task.body.lane
+    };
+    match due {
+        false => TaskState::Scheduled,
+        true if task.body.lane.is_some() && kept.iter().any(has_its_turn) => TaskState::Waiting,
+        true => TaskState::Queued,
     }
 }
 

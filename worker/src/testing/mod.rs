@@ -35,6 +35,7 @@
 //! # });
 //! ```
 
+mod decided;
 mod recorder;
 
 use std::collections::BTreeMap;
@@ -42,11 +43,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_common::body::{Body, TaskKind};
+use leasehold_common::bounds::Deadline;
+use leasehold_common::clock::wall_ms;
 use leasehold_common::limits::Limits;
 use leasehold_common::name::{
     BudgetName, Incarnation, Lane, Namespace, Owner, QueueName, RunId, TaskId, TaskName, WorkerName,
 };
-use leasehold_common::record::{FailureKind, StopCause};
+use leasehold_common::record::{FailureDetail, FailureKind, StopCause};
 use leasehold_common::store::{ClaimedTask, Outcome, RetryAdvice, Store};
 use leasehold_common::task::{Spec, Task, decode, encode};
 use leasehold_common::transport::RecordingTransport;
@@ -60,6 +63,7 @@ use crate::heartbeat::{Leases, Nudge};
 use crate::redact::Secrets;
 use crate::run::Run;
 use crate::telling::Teller;
+use decided::Asked;
 use recorder::Recorder;
 
 /// Output of a trial that is kept.
@@ -79,7 +83,8 @@ pub enum Ended<O> {
         /// When it would be tried again.
         retry: RetryAdvice,
     },
-    /// It was asked to end, and did, or its future was dropped after its grace.
+    /// It was asked to end, and did, by whatever way, or its future was dropped after its grace. By cause the task ends
+    /// as `aborted`, `timed_out` or `failed` (`budget_exceeded`), or is tried again as its policy says.
     Stopped {
         /// Why.
         cause: StopCause,
@@ -200,7 +205,8 @@ impl Trial {
     }
 
     /// Runs it. Its bounds hold, by tokio's clock: in a test that pauses it they pass at once. Cleanups run, secrets are
-    /// masked, and the result is judged, as in a worker.
+    /// masked, and the result is judged, as in a worker; what the run says after it was asked to stop ends it as Redis
+    /// decides. A deadline that is a time is compared with the time of day, and one that has passed runs nothing.
     ///
     /// # Panics
     /// If the handler's output is no output of the task.
@@ -212,16 +218,31 @@ impl Trial {
         E: Into<TaskError> + Send + 'static,
     {
         let recorder = Arc::new(Recorder::new(&self.body.bounds.budgets, self.checkpoint.clone()));
-        let mut handlers = Handlers::default();
-        handlers.add(handler).unwrap_or_else(|error| panic!("{error}"));
+        let (mut handlers, asked) = (Handlers::default(), Asked::default());
+        let watched = asked.clone();
+        let watched = move |context: Context, task: T| {
+            let work = watched.of(&context);
+            let running = handler(context, task);
+            async move {
+                let _work = work;
+                running.await
+            }
+        };
+        handlers.add::<T, _, _, E>(watched).unwrap_or_else(|error| panic!("{error}"));
         let executor = executor(handlers, &recorder);
-        let outcome = BootInstant::by_tokio(self.see_through(&executor)).await;
-        report(outcome, &recorder)
+        let (outcome, run) = BootInstant::by_tokio(self.see_through(&executor)).await;
+        report((outcome.map(|outcome| asked.decide(outcome)), run), &recorder)
     }
 
     async fn see_through(&self, executor: &Executor) -> (Option<Outcome>, Arc<Run>) {
         // A trial's lease never runs out.
         let run = Run::new(&queue(), self.claimed(), BootInstant::from_nanos(u64::MAX));
+        if run.claimed.deadline_in == Some(Duration::ZERO) {
+            // The claim finds it too late: no worker ever sees such a task.
+            let message = "the deadline passed before the next attempt".to_owned();
+            let detail = FailureDetail::default();
+            return (Some(Outcome::Stopped { cause: StopCause::Deadline, message, detail }), run);
+        }
         let ordered = async {
             if let Some((after, cause)) = self.stop_after {
                 tokio::time::sleep(after).await;
@@ -239,9 +260,9 @@ impl Trial {
 
     fn claimed(&self) -> ClaimedTask {
         let bounds = &self.body.bounds;
-        let deadline_in = bounds.deadline.and_then(|deadline| match deadline {
-            leasehold_common::bounds::Deadline::After(after) => Some(after),
-            leasehold_common::bounds::Deadline::At(_) => None,
+        let deadline_in = bounds.deadline.map(|deadline| match deadline {
+            Deadline::After(after) => after,
+            Deadline::At(ms) => Duration::from_millis(ms.saturating_sub(wall_ms())),
         });
         ClaimedTask {
             id: TaskId::fresh(),
