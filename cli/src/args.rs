@@ -15,8 +15,9 @@ use leasehold_common::text::printable;
 use crate::commands::{
     bench, config, demo, dev, doctor, enqueue, exec, lane, owner, queue, reaper, task, worker, workers,
 };
+use crate::error::Failure;
 use crate::exit::{self, Exit};
-use crate::output;
+use crate::output::{self, Output};
 
 /// A distributed job queue on Redis for work that must not get lost, stuck or doubled.
 ///
@@ -106,10 +107,16 @@ pub(crate) enum Command {
 
 /// Reads the command line of this process, or says why not; the code is then to be exited with.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Exit> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
     command()
-        .try_get_matches_from(arguments)
+        .try_get_matches_from(&arguments)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
-        .map_err(tell)
+        .map_err(|error| tell(error, asks_for_json(&arguments)))
+}
+
+/// Whether results are to be told as JSON, of a command line that cannot be read otherwise.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    arguments.iter().skip(1).take_while(|word| *word != "--").any(|word| word == "--json")
 }
 
 /// The definition, with what holds everywhere: a value may begin with `-`, so that a wrong one reaches its own
@@ -127,8 +134,9 @@ fn command() -> clap::Command {
     tuned(Cli::command())
 }
 
-/// Prints what clap has to say: help on stdout, errors on stderr, nothing in them as it was typed.
-fn tell(mut error: clap::Error) -> Exit {
+/// Prints what clap has to say: help on stdout, errors on stderr (as JSON where that was asked for), nothing in them as it
+/// was typed.
+fn tell(mut error: clap::Error, json: bool) -> Exit {
     let kinds: Vec<ContextKind> = error.context().map(|(kind, _)| kind).collect();
     for kind in kinds {
         let safe = match error.get(kind) {
@@ -141,6 +149,12 @@ fn tell(mut error: clap::Error) -> Exit {
         error.insert(kind, safe);
     }
     let to_stdout = !error.use_stderr();
+    if json && !to_stdout {
+        let text = error.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+        Output::new(json, false).failure(&Failure::new(Exit::Usage, text));
+        return Exit::Usage;
+    }
     let colour = std::env::var_os("NO_COLOR").is_none()
         && if to_stdout { io::stdout().is_terminal() } else { io::stderr().is_terminal() };
     let text = error.render();

@@ -86,7 +86,7 @@ impl From<Protocol> for Failure {
             Protocol::Deadline { .. } | Protocol::RetryLater { .. } => {
                 Self::new(Exit::Unreachable, message).hint("try again in a moment")
             }
-            Protocol::StorageFull { .. } => Self::failed(message)
+            Protocol::StorageFull { .. } => Self::new(Exit::Unreachable, message)
                 .hint("raise maxmemory, or delete ended tasks; what is queued goes on running"),
             _ => Self::failed(message),
         }

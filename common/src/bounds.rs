@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::name::BudgetName;
-use crate::time::{MAX_DURATION, display_duration};
+use crate::time::{MAX_DURATION, as_ms, display_duration, display_time};
 
 /// Most budgets of a task.
 pub const MOST_BUDGETS: usize = 16;
@@ -26,6 +26,25 @@ pub enum Deadline {
     After(Duration),
     /// At this time, ms since 1970 by Redis's clock. A person who retries the task later lifts it.
     At(u64),
+}
+
+/// Clocks differ by less than this: only a time that is farther back has certainly passed.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+
+impl Deadline {
+    /// Refuses a time that has certainly passed: its task would end before it began. `now_ms` is the clock of whoever asks,
+    /// not Redis's; so what passed within the last minute is let go, and ends at once.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn refuse_past(self, now_ms: u64) -> Result<()> {
+        match self {
+            Self::At(ms) if ms.saturating_add(as_ms(CLOCKS_DIFFER)) < now_ms => {
+                Err(Error::invalid("deadline", format!("{} has passed", display_time(ms))))
+            }
+            Self::At(_) | Self::After(_) => Ok(()),
+        }
+    }
 }
 
 /// Bounds that few tasks have.
@@ -98,6 +117,16 @@ mod tests {
         ] {
             let error = bounds.validate().unwrap_err().to_string();
             assert!(error.starts_with(&format!("invalid {field}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn case_04_a_deadline_that_has_certainly_passed_is_refused() {
+        let now = 1_796_083_200_000;
+        let error = Deadline::At(now - 60_001).refuse_past(now).unwrap_err().to_string();
+        assert!(error.starts_with("invalid deadline: 2026-11-30T23:58:59.999Z has passed"), "{error}");
+        for fine in [Deadline::At(now - 60_000), Deadline::At(now + 1), Deadline::After(Duration::ZERO)] {
+            assert!(fine.refuse_past(now).is_ok(), "{fine:?}");
         }
     }
 

@@ -9,6 +9,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use leasehold_common::Error as RedisError;
 use leasehold_common::body::EXEC_NAME;
+use leasehold_common::clock::wall_ms;
 use leasehold_common::store::{NewTask, When};
 use leasehold_common::task;
 
@@ -179,6 +180,9 @@ impl Producer {
     fn checked(&self, draft: Draft) -> Result<(QueueName, Checked)> {
         draft.body.validate(self.limits())?;
         draft.when.validate()?;
+        if let Some(deadline) = draft.body.bounds.deadline {
+            deadline.refuse_past(wall_ms())?;
+        }
         let fresh = draft.id.is_none();
         let id = draft.id.unwrap_or_else(TaskId::fresh);
         Ok((draft.queue, Checked { task: NewTask { id, body: draft.body, when: draft.when }, fresh }))
@@ -314,7 +318,8 @@ impl<O> Enqueue<O> {
         self.with_bounds(Bound::Deadline, |bounds| bounds.deadline = Some(Deadline::After(after)))
     }
 
-    /// The same at a time, ms since 1970 by Redis's clock.
+    /// The same at a time, ms since 1970 by Redis's clock. One that had passed more than a minute before, by this
+    /// machine's clock, is refused as [`Error::Invalid`].
     pub fn deadline_at(self, ms: u64) -> Self {
         self.with_bounds(Bound::Deadline, |bounds| bounds.deadline = Some(Deadline::At(ms)))
     }

@@ -1,7 +1,7 @@
 //! Wrong words on the command line: each is told with its field and range, with exit code 2, before Redis is
 //! touched.
 
-use leasehold_tests::Leasehold;
+use leasehold_tests::{Leasehold, RedisServer};
 
 /// A URL where nobody answers: who gets as far as Redis does not exit with 2.
 const NOBODY: &str = "redis://127.0.0.1:1/";
@@ -79,6 +79,60 @@ fn case_04_a_timeout_of_nothing_or_less_is_refused_and_none_is_taken() {
     }
     let checked = Leasehold::new(NOBODY).env("LEASEHOLD_CHECK_ARGS", "1");
     checked.args(["exec", "default", "--run-timeout", "none", "--", "true"]).run().success();
+}
+
+#[test]
+fn case_04_a_deadline_that_has_passed_is_refused() {
+    for past in ["2020-01-01T00:00Z", "1999-12-31T23:59:59+01:00"] {
+        says(&["enqueue", "default", "x", "--deadline", past], &["invalid deadline", "has passed"]);
+        says(&["exec", "default", "--deadline", past, "--", "true"], &["invalid deadline", "has passed"]);
+    }
+}
+
+#[test]
+fn r97_what_may_be_said_once_is_refused_when_it_is_said_twice() {
+    let enqueue = |flag, one, two| vec!["enqueue", "default", "x", flag, one, flag, two];
+    says(&enqueue("--budget", "m=5", "m=7"), &["invalid budget", "\"m\" is named twice"]);
+    says(&enqueue("--header", "k=5", "k=5"), &["invalid header", "\"k\" is named twice"]);
+    let exec = ["exec", "default", "--budget", "m=5", "--budget", "m=5", "--", "true"];
+    says(&exec, &["invalid budget", "\"m\" is named twice"]);
+}
+
+#[test]
+fn r97_with_json_a_wrong_word_is_told_as_json_too() {
+    for (arguments, words) in [
+        (&["task", "list", "--json", "--limit", "x"][..], "1 to 1000"),
+        (&["--json", "frobnicate"], "frobnicate"),
+        (&["--json", "task", "show"], "<ID>"),
+        (&["enqueue", "q", "x", "--json", "--budget", "m=5", "--budget", "m=7"], "named twice"),
+    ] {
+        let refused = Leasehold::new(NOBODY).args(arguments).run().expect_code(2);
+        let told: serde_json::Value = serde_json::from_str(&refused.stderr).unwrap();
+        assert_eq!(told["exit_code"], 2, "{told}");
+        let error = told["error"].as_str().unwrap();
+        assert!(error.contains(words) && !error.starts_with("error:"), "{told}");
+        assert_eq!(refused.stdout, "");
+    }
+    // What belongs to the command of a task says nothing about this one.
+    let refused = Leasehold::new(NOBODY).args(["exec", "q", "--budget", "m", "--", "x", "--json"]).run();
+    assert!(refused.expect_code(2).stderr.starts_with("error: "));
+    Leasehold::new(NOBODY).args(["task", "list", "--json", "--help"]).run().success();
+}
+
+#[test]
+fn case_16_a_full_redis_is_69() {
+    let redis = RedisServer::start();
+    let run = |arguments: &[&str]| Leasehold::new(&redis).args(arguments).run();
+    run(&["enqueue", "q", "x", "--id", "t", "--lane", "l"]).success();
+    run(&["task", "abort", "t", "--queue", "q"]).success();
+    redis.command::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let commands: [&[&str]; 3] =
+        [&["enqueue", "q", "x"], &["task", "retry", "t", "--queue", "q"], &["lane", "limit", "q", "l", "2"]];
+    let running = commands.map(|command| (command, Leasehold::new(&redis).args(command).spawn()));
+    for (command, process) in running {
+        let refused = process.wait(std::time::Duration::from_secs(30)).expect_code(69);
+        assert!(refused.stderr.contains("raise maxmemory"), "{command:?}: {}", refused.stderr);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Flags that `enqueue` and `exec` share: id, time, bounds, owner, headers.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,6 +12,7 @@ use leasehold_producer::{
 
 use super::values::{self, OrNone, RunTimeout};
 use crate::config::{Source, TaskSettings};
+use crate::error::{Failure, Result};
 
 /// What a task asks of the queue.
 #[derive(Debug, Args)]
@@ -48,7 +50,7 @@ pub(crate) struct TaskFlags {
     /// What it takes its turn in (a session, a customer): at most 256 bytes of text; one at a time, in order [default: none]
     #[arg(long, value_name = "LANE")]
     lane: Option<Lane>,
-    /// When it ends wherever it is, queueing and retries included: a duration from now with its unit, 1ms to 10 years, or a time as for --at [default: never]
+    /// When it ends wherever it is, queueing and retries included: a duration from now with its unit, 1ms to 10 years, or a time as for --at, which may not have passed (a minute is let go, for clocks differ) [default: never]
     #[arg(long, value_name = "DUR|TIME", value_parser = values::deadline)]
     deadline: Option<Deadline>,
     /// Tell of a run without output, progress or phase for so long, once a silence: a duration with its unit, 1ms to 10 years, or none [default: enqueue none, exec 120s]
@@ -57,10 +59,10 @@ pub(crate) struct TaskFlags {
     /// End a run without output, progress or phase for so long, as stalled: a duration with its unit, 1ms to 10 years, or none [default: none]
     #[arg(long, value_name = "DUR|none", value_parser = values::stall_timeout)]
     stall_timeout: Option<OrNone>,
-    /// What it may spend over all attempts: a name and a maximum; repeatable, at most 16 [default: none]
+    /// What it may spend over all attempts: a name and a maximum; repeatable, each name once, at most 16 [default: none]
     #[arg(long = "budget", value_name = "NAME=MAX", value_parser = values::budget)]
     budgets: Vec<(BudgetName, u64)>,
-    /// Handed to the handler with the payload, such as trace context; repeatable, at most 32 of 1024 bytes
+    /// Handed to the handler with the payload, such as trace context; repeatable, each key once, at most 32 of 1024 bytes
     #[arg(long = "header", value_name = "KEY=VALUE", value_parser = values::header)]
     headers: Vec<(String, String)>,
 }
@@ -78,7 +80,10 @@ pub(crate) struct TaskChoice {
 
 impl TaskFlags {
     /// Bounds that no flag names come from `settings`, and from `usual`.
-    pub(crate) fn choose(&self, settings: &TaskSettings, usual: &Bounds) -> TaskChoice {
+    ///
+    /// # Errors
+    /// A budget or a header that is named twice.
+    pub(crate) fn choose(&self, settings: &TaskSettings, usual: &Bounds) -> Result<TaskChoice> {
         let when = match (self.delay, self.at) {
             (Some(delay), _) => When::After(delay),
             (None, Some(at)) => When::At(at),
@@ -96,21 +101,19 @@ impl TaskFlags {
             deadline: self.deadline,
             silence_notice: self.silence_notice.map_or(usual.silence_notice, |chosen| chosen.0),
             stall_timeout: self.stall_timeout.and_then(|chosen| chosen.0),
-            budgets: self.budgets.iter().cloned().collect(),
+            budgets: each_once("budget", &self.budgets)?,
         };
         let origins = self.origins(settings);
-        TaskChoice {
+        Ok(TaskChoice {
             id: self.id.clone(),
             when,
             spec: Spec { policy, priority: self.priority, bounds, origins, ..Spec::default() },
             owner: self.owner.clone(),
             lane: self.lane.clone(),
-            headers: self.headers.iter().cloned().collect(),
-        }
+            headers: each_once("header", &self.headers)?,
+        })
     }
-}
 
-impl TaskFlags {
     /// Who set which bound: a flag, a variable, a file.
     fn origins(&self, settings: &TaskSettings) -> Origins {
         let mut origins = Origins::default();
@@ -130,6 +133,21 @@ impl TaskFlags {
         }
         origins
     }
+}
+
+/// What a repeatable flag names: of two for one name nobody can say which is meant.
+fn each_once<K, V>(flag: &str, pairs: &[(K, V)]) -> Result<BTreeMap<K, V>>
+where
+    K: Ord + Clone + Display,
+    V: Clone,
+{
+    let mut named = BTreeMap::new();
+    for (name, value) in pairs {
+        if named.insert(name.clone(), value.clone()).is_some() {
+            return Err(Failure::usage(flag, format!("{:?} is named twice", name.to_string())));
+        }
+    }
+    Ok(named)
 }
 
 /// A queue as the first word of a command.

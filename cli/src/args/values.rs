@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold_common::body::TaskKind;
 use leasehold_common::bounds::{Deadline, MOST_BUDGET};
+use leasehold_common::clock::wall_ms;
 use leasehold_common::name::{BudgetName, QueueName, TaskName};
 use leasehold_common::policy::OnLeaseExpired;
 use leasehold_common::store::MOST_AT_A_TIME;
@@ -116,7 +117,9 @@ pub(crate) fn lease(text: &str) -> Result<Duration> {
 /// A duration from now, or a time.
 pub(crate) fn deadline(text: &str) -> Result<Deadline> {
     if text.contains('-') || text.contains(':') {
-        return leasehold_common::time::parse_time("deadline", text).map(Deadline::At);
+        let deadline = leasehold_common::time::parse_time("deadline", text).map(Deadline::At)?;
+        // Told before Redis is asked; the producer refuses it too.
+        return deadline.refuse_past(wall_ms()).map(|()| deadline);
     }
     parse_duration("deadline", text, Duration::from_millis(1), MAX_DURATION).map(Deadline::After)
 }

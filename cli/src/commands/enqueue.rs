@@ -45,7 +45,7 @@ pub(crate) struct EnqueueArgs {
 pub(crate) async fn run(context: &Context, args: &EnqueueArgs) -> Result<Exit> {
     let payload = payload(args, context.settings.limits.payload.value)?;
     let result_rule = args.result.rule()?;
-    let choice = args.flags.choose(&context.settings.enqueue, &Bounds::default());
+    let choice = args.flags.choose(&context.settings.enqueue, &Bounds::default())?;
     let task = RawTask {
         queue: args.queue.queue.clone(),
         name: args.name.clone(),

@@ -75,7 +75,7 @@ pub(crate) async fn run(context: &Context, args: &ExecArgs) -> Result<Exit> {
             .map(|from| stdin(from, context.settings.limits.payload.value))
             .transpose()?,
     };
-    let choice = args.flags.choose(&context.settings.exec, &Bounds::command());
+    let choice = args.flags.choose(&context.settings.exec, &Bounds::command())?;
     let producer = context.producer().await?;
     let enqueue = producer.exec(args.queue.queue.clone(), payload).spec(choice.spec);
     let mut enqueue = match choice.when {
