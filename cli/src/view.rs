@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) use leasehold_common::time::ago;
 
 pub(crate) use document::{document, mapped, record};
-pub(crate) use group::{or_dash, status_fields, status_lines, task_document};
+pub(crate) use group::{note_unknown, or_dash, status_fields, status_lines, task_document, warn_unreadable};
 pub(crate) use task::{notices, text};
 
 /// Whole milliseconds, as JSON tells durations.

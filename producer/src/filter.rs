@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::{
-    AbortAnswer, AbortRequest, Cursor, Lane, Owner, Producer, QueueName, TaskId, TaskName, TaskRecord,
-    TaskState,
+    AbortAnswer, AbortRequest, Cursor, Lane, Owner, Page, Producer, QueueName, Records, TaskId, TaskName,
+    TaskRecord, TaskState,
 };
 
 /// Tasks looked at, and aborted, at once.
@@ -78,7 +78,7 @@ pub struct AbortOrder {
 }
 
 /// What became of many aborts so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbortTally {
     /// Tasks found; more may follow until the end.
     pub found: u64,
@@ -90,12 +90,18 @@ pub struct AbortTally {
     pub already: u64,
     /// Were removed meanwhile.
     pub not_found: u64,
-    /// Cannot be read: nothing was changed.
+    /// Cannot be read: nothing was changed. Among them are those that were listed where such tasks are looked for, and
+    /// of which nobody can say whether they fit.
     pub corrupt: u64,
+    /// Which those are.
+    pub unreadable: Vec<TaskId>,
 }
 
 impl AbortTally {
-    fn add(&mut self, answer: &AbortAnswer) {
+    fn add(&mut self, id: &TaskId, answer: &AbortAnswer) {
+        if *answer == AbortAnswer::Corrupt {
+            self.unreadable.push(id.clone());
+        }
         *match answer {
             AbortAnswer::Ended(_) => &mut self.ended,
             AbortAnswer::Requested { .. } => &mut self.requested,
@@ -131,27 +137,29 @@ pub struct Matches<'a> {
 }
 
 impl Matches<'_> {
-    /// The next page: up to 100 tasks, even none. No page after the last.
+    /// The next page: up to 100 tasks, even none. No page after the last. What is listed where such tasks are looked for,
+    /// and cannot be read, is told as that: nobody can say whether it fits.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
-    pub async fn next_page(&mut self) -> Result<Option<Vec<TaskRecord>>> {
+    /// Any error of Redis.
+    pub async fn next_page(&mut self) -> Result<Option<Records>> {
         let Some(source) = self.sources.pop_front() else { return Ok(None) };
         let (producer, queue) = (self.producer, self.queue);
         let (page, rest) = match source {
             Source::State(state, cursor) => {
                 let page = producer.list(queue, state, cursor.as_ref(), PAGE).await?;
-                (page.tasks, page.next.map(|next| Source::State(state, Some(next))))
+                let Page { tasks, unreadable, next } = page;
+                (Records { tasks, unreadable }, next.map(|next| Source::State(state, Some(next))))
             }
             Source::Lane(start) => match &self.filter.lane {
-                None => (Vec::new(), None),
+                None => (Records::default(), None),
                 Some(lane) => match producer.lane_page(queue, lane, start, PAGE).await? {
-                    None => (Vec::new(), None),
+                    None => (Records::default(), None),
                     Some(page) => (page, Some(Source::Lane(start + PAGE))),
                 },
             },
             Source::Owner(start) => match &self.filter.owner {
-                None => (Vec::new(), None),
+                None => (Records::default(), None),
                 Some(owner) => {
                     let page = producer.owned(queue, owner, start, PAGE).await?;
                     // Those that have ended lie behind all that live.
@@ -163,11 +171,12 @@ impl Matches<'_> {
         if let Some(rest) = rest {
             self.sources.push_front(rest);
         }
-        let fitting: Vec<TaskRecord> =
-            page.into_iter().filter(|r| self.filter.fits(r) && !self.seen.contains(&r.id)).collect();
-        let named = self.named(fitting).await?;
-        self.seen.extend(named.iter().map(|record| record.id.clone()));
-        Ok(Some(named))
+        let Records { mut tasks, mut unreadable } = page;
+        tasks.retain(|record| self.filter.fits(record) && !self.seen.contains(&record.id));
+        let tasks = self.named(tasks).await?;
+        self.seen.extend(tasks.iter().map(|record| record.id.clone()));
+        unreadable.retain(|id| self.seen.insert(id.clone()));
+        Ok(Some(Records { tasks, unreadable }))
     }
 
     async fn named(&self, records: Vec<TaskRecord>) -> Result<Vec<TaskRecord>> {
@@ -205,7 +214,8 @@ impl Producer {
 
     /// Aborts the live tasks of a queue that fit a filter and were enqueued before it began, in batches of 100: those that
     /// have not started first, so that none starts in the place of another. `told` hears how far it is after each batch.
-    /// It looks again until it finds no more, so that a task which moved while it was read is not missed.
+    /// It looks again until it finds no more, so that a task which moved while it was read is not missed. One that cannot
+    /// be read is left alone and counted, and never keeps it from the rest.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a state that is an end; any error of Redis: earlier batches stand, and the same call again
@@ -230,7 +240,11 @@ impl Producer {
             let mut found: Vec<(Option<usize>, TaskId)> = Vec::new();
             while let Some(page) = matches.next_page().await? {
                 let place = |record: &TaskRecord| LIVE.iter().position(|state| *state == record.state);
-                found.extend(page.into_iter().map(|record| (place(&record), record.id)));
+                found.extend(page.tasks.into_iter().map(|record| (place(&record), record.id)));
+                for id in &page.unreadable {
+                    tally.found += 1;
+                    tally.add(id, &AbortAnswer::Corrupt);
+                }
             }
             asked = matches.seen;
             if found.is_empty() {
@@ -240,9 +254,8 @@ impl Producer {
             tally.found += found.len() as u64;
             for batch in found.chunks(PAGE) {
                 let requests: Vec<AbortRequest> = batch.iter().map(|(_, id)| order.request(id)).collect();
-                for answer in self.abort_many(queue, &requests).await? {
-                    tally.add(&answer);
-                }
+                let answers = self.abort_many(queue, &requests).await?;
+                batch.iter().zip(&answers).for_each(|((_, id), answer)| tally.add(id, answer));
                 told(&tally);
             }
         }

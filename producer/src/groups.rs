@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::{
-    Body, Gathering, Lane, LaneRow, Owner, OwnerTally, Producer, QueueName, TaskId, TaskKind, TaskRecord,
-    TaskState,
+    Body, Gathering, Lane, LaneRow, Owner, OwnerTally, Producer, QueueName, Records, TaskId, TaskKind,
+    TaskRecord, TaskState,
 };
 
 /// Pages that a view by kind reads at most before it ends with a next one: kinds are in bodies.
@@ -22,6 +22,9 @@ pub enum Activity {
     Failed,
     /// None runs, and none has ended, or the last one did so by its result or an abort.
     Idle,
+    /// None was found that says it, and not all could be looked at: more have ended than are remembered or looked
+    /// through, or the record of one that runs cannot be read.
+    Unknown,
 }
 
 impl Activity {
@@ -33,6 +36,7 @@ impl Activity {
             Self::Aborting => "aborting",
             Self::Failed => "failed",
             Self::Idle => "idle",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -82,6 +86,15 @@ impl GroupStatus {
         let runtime = started_ms.map(|from| Duration::from_millis(until.saturating_sub(from)));
         Self { activity, task: shown.map(|t| t.id.clone()), started_ms, ended_ms, runtime, last_outcome }
     }
+
+    /// The same where something that runs, or the last end, may be out of sight: what is not seen is no `idle`.
+    pub(crate) fn where_hidden(mut self, active: bool, ends: bool) -> Self {
+        let idle = matches!(self.activity, Activity::Failed | Activity::Idle);
+        if idle && (active || (ends && self.last_outcome.is_none())) {
+            self.activity = Activity::Unknown;
+        }
+        self
+    }
 }
 
 /// An owner with some of its tasks.
@@ -94,6 +107,8 @@ pub struct OwnerView {
     /// A page of its tasks, of the kind asked for, with their bodies: what runs first, then the newest that live, then the
     /// last ends.
     pub tasks: Vec<(TaskRecord, Option<Body>)>,
+    /// Those of this page, and of the last ends that the status was looked for in, whose records cannot be read.
+    pub unreadable: Vec<TaskId>,
     /// Where the next page begins; none at the end.
     pub next: Option<usize>,
 }
@@ -110,7 +125,7 @@ impl Producer {
     /// The first `count` members of a lane, in order, and its last ends (25 at most), newest first.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
+    /// Any error of Redis.
     pub async fn lane(&self, queue: &QueueName, lane: &Lane, count: usize) -> Result<Gathering> {
         self.repeat(|| self.store().lane(queue, lane, count)).await
     }
@@ -118,14 +133,14 @@ impl Producer {
     /// Up to `count` members of a lane from place `start` on, in order: maybe fewer. None past its end.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
+    /// Any error of Redis.
     pub async fn lane_page(
         &self,
         queue: &QueueName,
         lane: &Lane,
         start: usize,
         count: usize,
-    ) -> Result<Option<Vec<TaskRecord>>> {
+    ) -> Result<Option<Records>> {
         self.repeat(|| self.store().lane_page(queue, lane, start, count)).await
     }
 
@@ -158,7 +173,7 @@ impl Producer {
     /// ends.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
+    /// Any error of Redis.
     pub async fn owned(
         &self,
         queue: &QueueName,
@@ -170,10 +185,11 @@ impl Producer {
     }
 
     /// How an owner stands and a page of its tasks, `count` (1 to 1,000) from place `start` on, of `kind` alone if one is
-    /// named. It costs as much as it shows; by kind ten pages at most, and a page may then be short and have a next one.
+    /// named. It costs as much as it shows; by kind ten pages at most, and a page may then be short and have a next one. The
+    /// status is no matter of the page: by kind it reads on, over the last 1,000 ends at most.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
+    /// Any error of Redis.
     pub async fn owner_view(
         &self,
         queue: &QueueName,
@@ -183,29 +199,26 @@ impl Producer {
         count: usize,
     ) -> Result<OwnerView> {
         let count = count.clamp(1, 1000);
-        let now = self.now_ms().await?;
-        let ends = if kind.is_some() { count } else { 1 };
-        let tally = self.repeat(|| self.store().owner_tally(queue, owner, ends)).await?;
+        let tally = self.repeat(|| self.store().owner_tally(queue, owner)).await?;
+        let (status, mut unreadable) = self.owner_status(queue, owner, kind, &tally).await?;
         let fits = |body: &Option<Body>| kind.is_none_or(|k| body.as_ref().is_some_and(|b| b.kind == k));
         let (mut tasks, mut place, mut total) = (Vec::new(), start, 0);
         for _ in 0..PAGES {
             let wanted = count - tasks.len();
-            let found = self.owned(queue, owner, place, wanted).await?;
-            (place, total) = (place + wanted, found.total);
-            let records: Vec<TaskRecord> = found.live.into_iter().chain(found.ended).collect();
-            let bodies = self.bodies(queue, &records).await?;
-            tasks.extend(records.into_iter().zip(bodies).filter(|(_, body)| fits(body)));
+            let Gathering { live, ended, total: all, .. } = self.owned(queue, owner, place, wanted).await?;
+            (place, total) = (place + wanted, all);
+            let mut found = live;
+            found.append(ended);
+            let bodies = self.bodies(queue, &found.tasks).await?;
+            tasks.extend(found.tasks.into_iter().zip(bodies).filter(|(_, body)| fits(body)));
+            unreadable.extend(found.unreadable);
             if tasks.len() >= count || place as u64 >= total {
                 break;
             }
         }
-        // What runs is at the head, which a later page does not show.
-        let head = if start > 0 { self.owned(queue, owner, 0, count).await?.live } else { Vec::new() };
-        let beside: Vec<TaskRecord> = head.into_iter().chain(tally.last_ends.iter().cloned()).collect();
-        let bodies = self.bodies(queue, &beside).await?;
-        let beside = beside.iter().zip(&bodies).filter(|(_, body)| fits(body)).map(|(record, _)| record);
-        let status = GroupStatus::of(tasks.iter().map(|(record, _)| record).chain(beside), now);
-        Ok(OwnerView { status, tally, tasks, next: ((place as u64) < total).then_some(place) })
+        unreadable.sort();
+        unreadable.dedup();
+        Ok(OwnerView { status, tally, tasks, unreadable, next: ((place as u64) < total).then_some(place) })
     }
 
     /// What the last run that left a checkpoint left for the next; none without.

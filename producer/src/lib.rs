@@ -59,6 +59,7 @@ mod producer;
 mod raw;
 mod recording;
 mod repeat;
+mod standing;
 mod status;
 mod wait;
 
@@ -71,6 +72,7 @@ pub use handle::{Output, RawOutput, TaskHandle};
 pub use producer::{DEFAULT_DEADLINE, Producer, ProducerBuilder};
 pub use raw::{Payload, RawTask};
 pub use recording::Recording;
+pub use standing::LOOKED_THROUGH;
 pub use status::QueueStatus;
 pub use wait::Ended;
 
@@ -91,9 +93,9 @@ pub use leasehold_common::record::{
 pub use leasehold_common::result_rule::ResultRule;
 pub use leasehold_common::state::TaskState;
 pub use leasehold_common::store::{
-    AbortAnswer, AbortRequest, Cursor, DeleteAnswer, Enqueued, Gathering, KnownState, LaneRow, LogEntry,
-    MOST_AT_A_TIME, OutputStream, OwnerTally, Page, QueueSettings, RetryAnswer, RetryMode, Store, When,
-    WorkerInfo,
+    AbortAnswer, AbortRequest, Cursor, DeleteAnswer, Enqueued, Gathering, KnownState, LANE_ENDS, LaneRow,
+    LogEntry, MOST_AT_A_TIME, OutputStream, OwnerTally, Page, QueueSettings, Records, RetryAnswer, RetryMode,
+    Store, When, WorkerInfo,
 };
 pub use leasehold_common::task::{DEFAULT_QUEUE, Spec, Task};
 pub use leasehold_common::transport::{Accepted, ConnectOptions};

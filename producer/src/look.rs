@@ -4,8 +4,8 @@ use leasehold_common::store::AbortRequest;
 
 use crate::error::{Error, Result};
 use crate::{
-    AbortAnswer, Body, Cursor, DeleteAnswer, Page, Producer, QueueName, RetryAnswer, RetryMode, TaskDetail,
-    TaskId, TaskRecord, TaskState, WorkerInfo,
+    AbortAnswer, Body, Cursor, DeleteAnswer, Page, Producer, QueueName, RedisError, RetryAnswer, RetryMode,
+    TaskDetail, TaskId, TaskRecord, TaskState, WorkerInfo,
 };
 
 /// How often a retry or delete looks again when the task keeps changing under it.
@@ -37,7 +37,8 @@ impl Producer {
     }
 
     /// A page of the tasks in one state, `count` (1 to 1,000) looked at: ended ones newest first, others in the
-    /// order they come up. A page may hold fewer, even none, and still have a next one.
+    /// order they come up. A page may hold fewer, even none, and still have a next one; it names those that it lists and
+    /// that cannot be read.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a cursor of another list; any error of Redis.
@@ -59,11 +60,15 @@ impl Producer {
         self.repeat(|| self.store().record(queue, id)).await
     }
 
-    /// The records of some tasks; none for unknown ids.
+    /// The records of some tasks, each on its own: none for an unknown id, an error for a record that cannot be read.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
-    pub async fn records(&self, queue: &QueueName, ids: &[TaskId]) -> Result<Vec<Option<TaskRecord>>> {
+    /// Any error of Redis.
+    pub async fn records(
+        &self,
+        queue: &QueueName,
+        ids: &[TaskId],
+    ) -> Result<Vec<Option<Result<TaskRecord, RedisError>>>> {
         self.repeat(|| self.store().records(queue, ids)).await
     }
 
@@ -162,7 +167,8 @@ impl Producer {
         Ok(answers)
     }
 
-    /// The revisions of those tasks that there are, with their places in `ids`.
+    /// The revisions of those tasks that there are, with their places in `ids`; 0 where only the script can say what is
+    /// there instead of a record.
     async fn ends(
         &self,
         queue: &QueueName,
@@ -171,8 +177,9 @@ impl Producer {
     ) -> Result<Vec<(usize, (TaskId, u64))>> {
         let wanted: Vec<TaskId> = open.iter().map(|at| ids[*at].clone()).collect();
         let records = self.records(queue, &wanted).await?;
-        let end = |(at, record): (&usize, Option<TaskRecord>)| record.map(|r| (*at, (r.id, r.rev)));
-        Ok(open.iter().zip(records).filter_map(end).collect())
+        let rev = |record: Result<TaskRecord, RedisError>| record.map_or(0, |record| record.rev);
+        let ends = open.iter().zip(wanted).zip(records);
+        Ok(ends.filter_map(|((at, id), record)| Some((*at, (id, rev(record?))))).collect())
     }
 
     /// The only answer of a call for one task.

@@ -161,7 +161,8 @@ impl Waiters {
             match looked.await {
                 Ok(records) => {
                     for (id, record) in chunk.iter().zip(records) {
-                        if record.is_none_or(|record| record.state.is_terminal()) {
+                        // One that cannot be read is nobody else's trouble: its own look says so.
+                        if record.is_none_or(|record| record.map_or(true, |r| r.state.is_terminal())) {
                             self.spawn_conclude(queue.clone(), id.clone(), None);
                         }
                     }
@@ -170,7 +171,7 @@ impl Waiters {
                     tracing::debug!(%queue, %error, "looking for ends again in 2 s");
                     return false;
                 }
-                // Perhaps one odd record among many: each is asked for alone.
+                // Each is asked for alone, and told alone.
                 Err(_) => {
                     for id in chunk {
                         self.spawn_conclude(queue.clone(), id.clone(), None);

@@ -1,10 +1,12 @@
 //! Lanes and owners from the command line, on a queue whose clock the test drives.
 
+use std::time::Duration;
+
 use leasehold_common::name::PhaseName;
-use leasehold_common::store::{RetryAdvice, Teller};
+use leasehold_common::store::{AbortRequest, NewTask, RetryAdvice, Teller};
 use leasehold_tests::Leasehold;
 use leasehold_tests::process::Finished;
-use leasehold_tests::queue::{Hand, Queue, done, failed};
+use leasehold_tests::queue::{Hand, Queue, done, failed, lane, owner, task_with};
 use serde_json::{Value, json};
 
 /// A queue that the registry knows.
@@ -156,6 +158,69 @@ async fn r29_an_owners_status_comes_from_its_own_tasks_and_a_kill_is_not_done() 
     assert_eq!((ids(&rest["tasks"]), &rest["next"]), (vec!["one"], &Value::Null));
     let text = run(&queue, &["owner", "show", "q", "me"]).success().stdout;
     assert!(text.contains("last outcome  aborted") && text.contains("two\tfailed\tt\t"), "{text}");
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn r29_a_status_by_kind_is_that_of_the_last_of_the_kind_on_every_page() {
+    let queue = ground().await;
+    let hand = Hand::new("w1");
+    let kinds = ["--owner", "me", "--lane", "l"];
+    run(&queue, &[&["exec", "q", "--id", "cmd"], &kinds[..], &["--", "false"]].concat()).success();
+    let cmd = queue.claim(&hand, 1).await.remove(0);
+    queue.finish(&hand, failed(&cmd, RetryAdvice::Fatal)).await;
+    let show = |what: &str, name: &str, flags: &[&str]| {
+        let arguments = [&[what, "show", "q", name, "--kind", "exec"], flags].concat();
+        json_of(&queue, &arguments)
+    };
+    let ends = async |numbers: std::ops::Range<u32>| {
+        let new = |n| {
+            task_with(&format!("t{n}"), |t| {
+                (t.body.owner, t.body.lane) = (Some(owner("me")), Some(lane("l")))
+            })
+        };
+        let tasks: Vec<NewTask> = numbers.map(new).collect();
+        for tasks in tasks.chunks(100) {
+            queue.advance(10);
+            queue.enqueue(tasks).await;
+            let requests: Vec<AbortRequest> =
+                tasks.iter().map(|task| AbortRequest::new(task.id.clone(), "me", "")).collect();
+            queue.store.abort(&queue.name, &requests).await.unwrap();
+        }
+    };
+    ends(0..24).await;
+    assert_eq!(show("lane", "l", &[])["status"], "failed", "it is the 25th of the last ends");
+    ends(24..300).await;
+    for flags in [&[][..], &["--limit", "1"], &["--cursor", "200"]] {
+        let shown = show("owner", "me", flags);
+        assert_eq!((&shown["status"], &shown["task"]), (&json!("failed"), &json!("cmd")), "{flags:?}");
+    }
+    let shown = show("lane", "l", &[]);
+    assert_eq!((&shown["status"], &shown["task"]), (&json!("unknown"), &Value::Null), "it is out of sight");
+    let text = run(&queue, &["lane", "show", "q", "l", "--kind", "exec"]).success();
+    assert!(text.stderr.contains("how it stands is not known"), "{}", text.stderr);
+    assert_eq!(json_of(&queue, &["lane", "show", "q", "l"])["status"], "idle");
+    ends(300..1000).await;
+    let shown = show("owner", "me", &[]);
+    assert_eq!((&shown["status"], &shown["last_outcome"]), (&json!("unknown"), &Value::Null));
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn r29_what_runs_in_a_lane_counts_however_many_are_shown() {
+    let queue = ground().await;
+    let hand = Hand::new("w1");
+    run(&queue, &["lane", "limit", "q", "l", "3"]).success();
+    for id in ["a", "b", "c"] {
+        enqueue(&queue, id, &["--lane", "l"]);
+    }
+    let claimed = queue.claim(&hand, 3).await;
+    for task in &claimed[..2] {
+        queue.finish(&hand, failed(task, RetryAdvice::After(Duration::from_secs(60)))).await;
+    }
+    let shown = json_of(&queue, &["lane", "show", "q", "l", "--limit", "1"]);
+    assert_eq!((&shown["status"], &shown["task"]), (&json!("running"), &json!("c")));
+    queue.finish(&hand, done(&claimed[2])).await;
     queue.check().await;
 }
 

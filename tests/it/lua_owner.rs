@@ -11,9 +11,10 @@ fn of(who: &str, name: &str) -> NewTask {
 /// All of an owner, in the order of the list.
 async fn list(queue: &Queue, who: &str) -> Vec<String> {
     let found = queue.store.owned(&queue.name, &owner(who), 0, 100).await.unwrap();
-    let all: Vec<String> = found.live.iter().chain(&found.ended).map(|r| r.id.to_string()).collect();
+    let all: Vec<String> =
+        found.live.tasks.iter().chain(&found.ended.tasks).map(|r| r.id.to_string()).collect();
     assert_eq!(found.total as usize, all.len());
-    assert!(found.live.iter().all(|r| !r.state.is_terminal()));
+    assert!(found.live.tasks.iter().all(|r| !r.state.is_terminal()));
     all
 }
 

@@ -15,6 +15,7 @@ mod cli_lanes;
 mod cli_names;
 mod cli_services;
 mod cli_tasks;
+mod cli_unreadable;
 mod cli_usage;
 mod crash;
 mod demo;

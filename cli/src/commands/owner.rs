@@ -1,7 +1,7 @@
 //! `leasehold owner`: what belongs to a session or a user.
 
 use clap::{Args, Subcommand};
-use leasehold_producer::{Owner, OwnerView, QueueName, TaskKind};
+use leasehold_producer::{LOOKED_THROUGH, Owner, OwnerView, QueueName, TaskKind};
 use serde_json::{Value, json};
 
 use crate::args::task_flags::QueueArg;
@@ -21,9 +21,11 @@ pub(crate) enum OwnerCommand {
 
 /// Show how an owner stands, and its tasks: what runs first, then the newest that live, then the last ends.
 ///
-/// The status is that of its own tasks alone: running, aborting, failed (the last one failed or timed out), idle; started,
-/// ended and runtime are those of the task that runs, else of the one that ended last. With --json: `status`, `task`,
-/// `started_at`, `ended_at`, `runtime_ms`, `last_outcome`, numbers `running`, `live`, `ended` of all kinds, `tasks`, `next`.
+/// The status is that of its own tasks alone: running, aborting, failed (the last one failed or timed out), idle; unknown
+/// where none of the kind is among the last 1000 that ended. Started, ended and runtime are those of the task that runs,
+/// else of the one that ended last. With --json: `status`, `task`, `started_at`, `ended_at`, `runtime_ms`, `last_outcome`,
+/// numbers `running`, `live`, `ended` of all kinds, `tasks`, `next`, and `unreadable`: ids whose records cannot be read (a
+/// warning names them).
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
@@ -55,6 +57,8 @@ pub(crate) async fn run(context: &Context, command: &OwnerCommand) -> Result<Exi
         return Err(Failure::not_found(format!("owner {owner} has no tasks in queue {queue}"))
             .hint("`--owner` of enqueue and exec names one; an owner is forgotten with its last task"));
     }
+    view::warn_unreadable(&view.unreadable);
+    view::note_unknown(context.output, &view.status, &format!("the last {LOOKED_THROUGH} that ended"));
     if context.output.is_json() {
         output::json(&document(queue, owner, &view))?;
         return Ok(Exit::Success);
@@ -104,6 +108,7 @@ fn document(queue: &QueueName, owner: &Owner, view: &OwnerView) -> Value {
         ("running", json!(view.tally.running)),
         ("live", json!(view.tally.live)),
         ("ended", json!(view.tally.ended)),
+        ("unreadable", json!(view.unreadable)),
         ("tasks", view.tasks.iter().map(row).collect()),
         ("next", json!(view.next.map(|next| next.to_string()))),
     ];

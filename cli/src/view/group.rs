@@ -1,11 +1,15 @@
 //! How an owner or a lane stands, and tasks as rows of a list.
 
-use leasehold_common::name::QueueName;
+use leasehold_common::name::{QueueName, TaskId};
 use leasehold_common::time::{display_duration, display_time};
-use leasehold_producer::{Body, GroupStatus, TaskRecord};
+use leasehold_producer::{Activity, Body, GroupStatus, TaskRecord};
 use serde_json::{Map, Value, json};
 
 use super::{Lines, ago, millis, record};
+use crate::output::{self, Output};
+
+/// Unreadable tasks that a warning names; `--json` has all.
+const NAMED: usize = 10;
 
 /// Text, or a dash for none.
 pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
@@ -34,6 +38,24 @@ pub(crate) fn status_lines(lines: &mut Lines, status: &GroupStatus, now: u64) {
     lines.add("ended", &or_dash(status.ended_ms.map(moment)));
     lines.add("runtime", &or_dash(status.runtime.map(display_duration)));
     lines.add("last outcome", &or_dash(status.last_outcome));
+}
+
+/// Says why a status is not known.
+pub(crate) fn note_unknown(output: Output, status: &GroupStatus, seen: &str) {
+    if status.activity == Activity::Unknown {
+        output.note(&format!("how it stands is not known: nothing that runs, or {seen}, says so"));
+    }
+}
+
+/// Says which tasks of a list are not shown because nobody can read their records.
+pub(crate) fn warn_unreadable(ids: &[TaskId]) {
+    let named: Vec<&str> = ids.iter().take(NAMED).map(TaskId::as_str).collect();
+    let more = if ids.len() > NAMED { format!(" and {} more", ids.len() - NAMED) } else { String::new() };
+    let (records, named) =
+        (if ids.len() == 1 { "record of task" } else { "records of tasks" }, named.join(", "));
+    if !ids.is_empty() {
+        output::warn(&format!("the {records} {named}{more} cannot be read: `leasehold doctor` tells more"));
+    }
 }
 
 /// A task of a list as JSON.

@@ -3,7 +3,9 @@
 use redis::Pipeline;
 
 use super::Store;
-use super::read::{first, get};
+use super::read::{first, get, ids};
+use super::records::{Listed, Records, those};
+use super::views::LIVE_BAND;
 use crate::error::{Error, Result};
 use crate::name::{Lane, Owner, QueueName, TaskId};
 use crate::record::TaskRecord;
@@ -12,6 +14,9 @@ use crate::transport::ScriptCall;
 
 /// Most tasks of a lane that may run at a time.
 pub const MOST_AT_A_TIME: u32 = 256;
+
+/// The last ends that a lane remembers: as many as `lua/lib/lane.lua` keeps.
+pub const LANE_ENDS: usize = 25;
 
 /// A lane as a list tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +35,11 @@ pub struct Gathering {
     /// How many there are in all, of a lane those that have a place in it.
     pub total: u64,
     /// Some of those that live: of a lane in its order; of an owner what runs first, then the newest.
-    pub live: Vec<TaskRecord>,
+    pub live: Records,
+    /// Of each of these that can be read, its place in what was asked for, from 0; one between that cannot has one too.
+    pub places: Vec<usize>,
     /// The last ones that ended, newest first.
-    pub ended: Vec<TaskRecord>,
+    pub ended: Records,
 }
 
 impl Store {
@@ -96,7 +103,7 @@ impl Store {
     /// The first `count` members of a lane, in order, and its last ends.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
+    /// Any error of Redis.
     pub async fn lane(&self, queue: &QueueName, lane: &Lane, count: usize) -> Result<Gathering> {
         let keys = self.keys(queue);
         let mut pipeline = Pipeline::new();
@@ -106,9 +113,13 @@ impl Store {
         let mut values = self.commands(&pipeline).await?.into_iter();
         let mut next = || values.next().ok_or_else(|| Error::Protocol("no answer".into()));
         let (total, members, ended) = (get(next()?)?, ids(get(next()?)?), ids(get(next()?)?));
-        let live = self.those(queue, &members, |r| !r.state.is_terminal()).await?;
-        let ended = self.those(queue, &ended, |r| r.state.is_terminal()).await?;
-        Ok(Gathering { total, live, ended })
+        let (members, ended) = (self.listed(queue, members).await?, self.listed(queue, ended).await?);
+        Ok(Gathering {
+            total,
+            places: places(&members),
+            live: those(members, is_live),
+            ended: those(ended, |r| r.state.is_terminal()),
+        })
     }
 
     /// How many members of a lane have their place before a task's; none if it has no place.
@@ -124,7 +135,7 @@ impl Store {
     /// Up to `count` tasks of an owner from `start` on: what runs first, then the newest that live, then the last ends.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
+    /// Any error of Redis.
     pub async fn owned(
         &self,
         queue: &QueueName,
@@ -135,27 +146,39 @@ impl Store {
         let key = self.keys(queue).owner(owner);
         let mut pipeline = Pipeline::new();
         pipeline.cmd("ZCARD").arg(&key);
-        pipeline.cmd("ZRANGE").arg(&key).arg(start).arg(start + count.max(1) - 1).arg("REV");
+        let page = pipeline.cmd("ZRANGE").arg(&key).arg(start).arg(start + count.max(1) - 1);
+        page.arg("REV").arg("WITHSCORES");
         let mut values = self.commands(&pipeline).await?.into_iter();
         let mut next = || values.next().ok_or_else(|| Error::Protocol("no answer".into()));
-        let (total, members) = (get(next()?)?, ids(get(next()?)?));
-        let tasks = self.those(queue, &members, |_| true).await?;
-        let (ended, live) = tasks.into_iter().partition(|r| r.state.is_terminal());
-        Ok(Gathering { total, live, ended })
-    }
-
-    async fn those(
-        &self,
-        queue: &QueueName,
-        ids: &[TaskId],
-        keep: impl Fn(&TaskRecord) -> bool,
-    ) -> Result<Vec<TaskRecord>> {
-        Ok(self.records(queue, ids).await?.into_iter().flatten().filter(keep).collect())
+        let (total, rows): (u64, Vec<(String, f64)>) = (get(next()?)?, get(next()?)?);
+        let rows = rows.into_iter().filter_map(|(id, score)| Some((TaskId::new(id).ok()?, score)));
+        let (ids, scores): (Vec<TaskId>, Vec<f64>) = rows.unzip();
+        let listed = self.listed(queue, ids).await?;
+        // A record says whether its task lives; of one that cannot be read its place in the index does.
+        let (live, ended): (Vec<_>, Vec<_>) =
+            listed.into_iter().zip(scores).partition(|((_, found), score)| match found {
+                Some(Ok(record)) => !record.state.is_terminal(),
+                _ => *score >= LIVE_BAND,
+            });
+        let bare = |rows: Vec<(_, f64)>| rows.into_iter().map(|(row, _)| row).collect::<Vec<_>>();
+        let (live, ended) = (bare(live), bare(ended));
+        Ok(Gathering {
+            total,
+            places: places(&live),
+            live: those(live, |_| true),
+            ended: those(ended, |_| true),
+        })
     }
 }
 
-fn ids(texts: Vec<String>) -> Vec<TaskId> {
-    texts.into_iter().filter_map(|id| TaskId::new(id).ok()).collect()
+/// Where those are that live and can be read.
+fn places(listed: &Listed) -> Vec<usize> {
+    let lives = |found: &Option<Result<_>>| matches!(found, Some(Ok(record)) if is_live(record));
+    listed.iter().enumerate().filter(|(_, (_, found))| lives(found)).map(|(at, _)| at).collect()
+}
+
+fn is_live(record: &TaskRecord) -> bool {
+    !record.state.is_terminal()
 }
 
 /// A row of `Q:lanes`: the limit, a space, the text.

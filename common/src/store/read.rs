@@ -2,6 +2,7 @@
 
 use redis::{FromRedisValue, Pipeline, Value};
 
+use super::records::{self, Records};
 use super::{OutputStream, Store};
 use crate::body::Body;
 use crate::error::{Error, Result};
@@ -33,6 +34,8 @@ impl Cursor {
 pub struct Page {
     /// The tasks.
     pub tasks: Vec<TaskRecord>,
+    /// Those that are listed here and whose records cannot be read.
+    pub unreadable: Vec<TaskId>,
     /// Where the next page begins; none at the end.
     pub next: Option<Cursor>,
 }
@@ -60,31 +63,6 @@ impl Store {
     /// Runs plain commands.
     pub(crate) async fn commands(&self, pipeline: &Pipeline) -> Result<Vec<Value>> {
         self.transport.commands(pipeline).await
-    }
-
-    /// The records of some tasks; none for ids that are unknown.
-    ///
-    /// # Errors
-    /// Any error of Redis; a record that cannot be read.
-    pub async fn records(&self, queue: &QueueName, ids: &[TaskId]) -> Result<Vec<Option<TaskRecord>>> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let keys = self.keys(queue);
-        let mut pipeline = Pipeline::new();
-        pipeline.cmd("MGET").arg(ids.iter().map(|id| keys.task(id)).collect::<Vec<_>>());
-        let values: Vec<Option<Vec<u8>>> = get(first(self.commands(&pipeline).await?)?)?;
-        let decode =
-            |(id, raw): (&TaskId, Option<Vec<u8>>)| raw.map(|r| TaskRecord::decode(id, &r)).transpose();
-        ids.iter().zip(values).map(decode).collect()
-    }
-
-    /// The record of one task.
-    ///
-    /// # Errors
-    /// Any error of Redis; a record that cannot be read.
-    pub async fn record(&self, queue: &QueueName, id: &TaskId) -> Result<Option<TaskRecord>> {
-        Ok(self.records(queue, std::slice::from_ref(id)).await?.pop().flatten())
     }
 
     /// A task with all that belongs to it, in one round trip.
@@ -168,9 +146,9 @@ impl Store {
             TaskState::Queued => self.queued_page(&keys, cursor, count).await?,
             _ => self.index_page(&keys, state, cursor, count).await?,
         };
-        let records = self.records(queue, &ids).await?;
-        let tasks = records.into_iter().flatten().filter(|r| r.state == state).collect();
-        Ok(Page { tasks, next: next.map(Cursor) })
+        let Records { tasks, unreadable } =
+            records::those(self.listed(queue, ids).await?, |r| r.state == state);
+        Ok(Page { tasks, unreadable, next: next.map(Cursor) })
     }
 
     /// By rank: a list that changes meanwhile may show a task twice or skip it, as any live list may.
@@ -288,7 +266,12 @@ pub(crate) fn first(values: Vec<Value>) -> Result<Value> {
 }
 
 fn texts(value: Value) -> Result<Vec<TaskId>> {
-    Ok(get::<Vec<String>>(value)?.into_iter().filter_map(|id| TaskId::new(id).ok()).collect())
+    Ok(ids(get(value)?))
+}
+
+/// Ids out of an index; what is no id is none of ours.
+pub(crate) fn ids(texts: Vec<String>) -> Vec<TaskId> {
+    texts.into_iter().filter_map(|id| TaskId::new(id).ok()).collect()
 }
 
 fn log_entry(position: String, fields: Vec<Vec<u8>>) -> Option<LogEntry> {

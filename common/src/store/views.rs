@@ -5,18 +5,18 @@ use std::time::Duration;
 use redis::Pipeline;
 
 use super::Store;
-use super::read::{first, get};
+use super::read::{first, get, ids};
+use super::records::{Records, those};
 use crate::error::{Error, Result};
-use crate::name::{Lane, Owner, QueueName, TaskId};
-use crate::record::TaskRecord;
+use crate::name::{Lane, Owner, QueueName};
 use crate::state::TaskState;
 
 /// Where the running tasks of an owner begin in its index, and where those that live: the bands of `lua/lib/record.lua`.
-const RUNNING_BAND: &str = "3e15";
-const LIVE_BAND: &str = "2e15";
+const RUNNING_BAND: f64 = 3e15;
+pub(super) const LIVE_BAND: f64 = 2e15;
 
-/// The tasks of an owner by number, and the last ends.
-#[derive(Debug, Clone, PartialEq)]
+/// The tasks of an owner by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnerTally {
     /// Running or aborting.
     pub running: u64,
@@ -24,8 +24,6 @@ pub struct OwnerTally {
     pub live: u64,
     /// Ended and kept.
     pub ended: u64,
-    /// The tasks that ended last, newest first.
-    pub last_ends: Vec<TaskRecord>,
 }
 
 impl Store {
@@ -48,14 +46,14 @@ impl Store {
     /// None past its end.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
+    /// Any error of Redis.
     pub async fn lane_page(
         &self,
         queue: &QueueName,
         lane: &Lane,
         start: usize,
         count: usize,
-    ) -> Result<Option<Vec<TaskRecord>>> {
+    ) -> Result<Option<Records>> {
         let mut pipeline = Pipeline::new();
         let key = self.keys(queue).lane(lane);
         pipeline.cmd("ZRANGE").arg(key).arg(start).arg(start + count.max(1) - 1);
@@ -63,31 +61,41 @@ impl Store {
         if ids.is_empty() {
             return Ok(None);
         }
-        Ok(Some(self.records(queue, &ids).await?.into_iter().flatten().collect()))
+        Ok(Some(those(self.listed(queue, ids).await?, |_| true)))
     }
 
-    /// How many tasks an owner has, and the `count` that ended last.
+    /// How many tasks an owner has.
     ///
     /// # Errors
-    /// Any error of Redis; a record that cannot be read.
-    pub async fn owner_tally(&self, queue: &QueueName, owner: &Owner, count: usize) -> Result<OwnerTally> {
+    /// Any error of Redis.
+    pub async fn owner_tally(&self, queue: &QueueName, owner: &Owner) -> Result<OwnerTally> {
         let key = self.keys(queue).owner(owner);
         let mut pipeline = Pipeline::new();
         pipeline.cmd("ZCOUNT").arg(&key).arg(RUNNING_BAND).arg("+inf");
         pipeline.cmd("ZCOUNT").arg(&key).arg(LIVE_BAND).arg("+inf");
         pipeline.cmd("ZCARD").arg(&key);
-        let ended = pipeline.cmd("ZRANGE").arg(&key).arg(format!("({LIVE_BAND}")).arg("-inf").arg("BYSCORE");
-        ended.arg("REV").arg("LIMIT").arg(0).arg(count);
         let mut values = self.commands(&pipeline).await?.into_iter();
         let mut next = || values.next().ok_or_else(|| Error::Protocol("no answer".into()));
         let (running, live, all): (u64, u64, u64) = (get(next()?)?, get(next()?)?, get(next()?)?);
-        let ids = ids(get(next()?)?);
-        let records = self.records(queue, &ids).await?;
-        let last_ends = records.into_iter().flatten().filter(|r| r.state.is_terminal()).collect();
-        Ok(OwnerTally { running, live, ended: all.saturating_sub(live), last_ends })
+        Ok(OwnerTally { running, live, ended: all.saturating_sub(live) })
     }
-}
 
-fn ids(texts: Vec<String>) -> Vec<TaskId> {
-    texts.into_iter().filter_map(|id| TaskId::new(id).ok()).collect()
+    /// Up to `count` tasks of an owner that have ended, the last first, from place `start` on.
+    ///
+    /// # Errors
+    /// Any error of Redis.
+    pub async fn owner_ends(
+        &self,
+        queue: &QueueName,
+        owner: &Owner,
+        start: usize,
+        count: usize,
+    ) -> Result<Records> {
+        let mut pipeline = Pipeline::new();
+        let ended = pipeline.cmd("ZRANGE").arg(self.keys(queue).owner(owner));
+        ended.arg(format!("({LIVE_BAND}")).arg("-inf").arg("BYSCORE").arg("REV");
+        ended.arg("LIMIT").arg(start).arg(count);
+        let ended = ids(get(first(self.commands(&pipeline).await?)?)?);
+        Ok(those(self.listed(queue, ended).await?, |r| r.state.is_terminal()))
+    }
 }

@@ -63,6 +63,12 @@ pub(super) fn waiting(r: &TaskRecord, facts: &Facts) -> Said {
     let mut why =
         vec![format!("It takes its turn in lane {lane:?}, where {at_a_time} may run at a time: {ahead}.")];
     why.extend(facts.lane_turns.iter().map(|task| turn(task, now)));
+    why.extend(facts.lane_unreadable.iter().map(|id| {
+        let id = printable(id.as_str());
+        format!(
+            "The record of task {id}, which is at its head, cannot be read: `leasehold doctor` tells more."
+        )
+    }));
     let more = facts.lane_limit.saturating_sub(facts.lane_turns.len() as u64);
     if !facts.lane_turns.is_empty() && more > 0 {
         why.push(format!("Up to {more} more have their turn beside."));

@@ -44,6 +44,8 @@ pub struct Facts {
     pub lane_limit: u64,
     /// The first of those that have their turn in its lane, in order.
     pub lane_turns: Vec<TaskRecord>,
+    /// Those among the first of its lane whose records cannot be read.
+    pub lane_unreadable: Vec<TaskId>,
     /// How many queued tasks there are in the ready streams up to its own, itself among them.
     pub queued_up_to_it: u64,
     /// How long the queue keeps tasks of its state; none where nothing says so.
@@ -159,7 +161,8 @@ impl Producer {
         }
         if let Some(lane) = record.lane.as_ref().filter(|_| record.state == TaskState::Waiting) {
             let members = self.lane_page(queue, lane, 0, TOLD).await?.unwrap_or_default();
-            facts.lane_turns = members.into_iter().filter(|r| r.state != TaskState::Waiting).collect();
+            facts.lane_turns = members.tasks.into_iter().filter(|r| r.state != TaskState::Waiting).collect();
+            facts.lane_unreadable = members.unreadable;
         }
         Ok(facts)
     }

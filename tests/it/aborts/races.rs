@@ -33,7 +33,8 @@ async fn abort_by(producer: &Producer, kit: &Kit, id: &TaskId) -> AbortAnswer {
 async fn all_ended(kit: &Kit, ids: &[TaskId]) -> BTreeMap<TaskId, TaskRecord> {
     let records = eventually_async("every task has ended", LIMIT, async || {
         let found = kit.store().records(&kit.queue, ids).await.unwrap();
-        let found: Vec<TaskRecord> = found.into_iter().map(|record| record.expect("kept")).collect();
+        let found: Vec<TaskRecord> =
+            found.into_iter().map(|record| record.expect("kept").expect("it reads")).collect();
         let live: Vec<_> =
             found.iter().filter(|r| !r.state.is_terminal()).map(|r| (&r.id, r.state)).collect();
         if live.is_empty() { Ok(()) } else { Err(format!("{live:?}")) }.map(|()| found)

@@ -25,17 +25,17 @@ async fn least_lease(kit: &Kit, ids: &[TaskId]) -> i64 {
         let look = kit.store().inspect(&kit.queue, ids).await.unwrap().unwrap();
         let records = kit.store().records(&kit.queue, ids).await.unwrap();
         for (places, record) in look.tasks.iter().zip(&records) {
-            if record.as_ref().is_some_and(|record| record.state == TaskState::Running)
+            if matches!(record, Some(Ok(record)) if record.state == TaskState::Running)
                 && places.lease.is_some()
             {
                 least = least.min(places.lease_ms);
             }
         }
-        let over = records.iter().flatten().all(|record| record.state.is_terminal());
+        let over = records.iter().flatten().flatten().all(|record| record.state.is_terminal());
         if over {
             Ok(())
         } else {
-            Err(format!("{:?}", records.iter().flatten().map(|r| r.state).collect::<Vec<_>>()))
+            Err(format!("{:?}", records.iter().flatten().flatten().map(|r| r.state).collect::<Vec<_>>()))
         }
     })
     .await;

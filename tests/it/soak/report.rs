@@ -107,9 +107,11 @@ pub(super) async fn gather(desk: &Desk, redis: &RedisServer) -> Evidence {
         for page in ids.chunks(100) {
             let records = desk.producer.records(&queue_name(queue), page).await.expect("read the records");
             for (id, record) in page.iter().zip(records) {
-                let stands = record.map(|record| match record.state.is_terminal() {
-                    true => Last::Ended(End::from(&record)),
-                    false => Last::Open(format!("{record:?}")),
+                let stands = record.map(|record| record.expect("it reads")).map(|record| {
+                    match record.state.is_terminal() {
+                        true => Last::Ended(End::from(&record)),
+                        false => Last::Open(format!("{record:?}")),
+                    }
                 });
                 last.insert(id.to_string(), stands);
             }

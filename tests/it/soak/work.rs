@@ -135,7 +135,7 @@ impl Desk {
                     let records = self.producer.records(&queue_name(queue), &ids).await;
                     // Redis is away: the next look tells.
                     let records = records.unwrap_or_default();
-                    records.iter().flatten().for_each(|record| self.ledger.seen(record));
+                    records.iter().flatten().flatten().for_each(|record| self.ledger.seen(record));
                 }
                 self.read_events(queue).await.ok();
             }

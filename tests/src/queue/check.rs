@@ -103,7 +103,7 @@ async fn lane_order(queue: &Queue, hash: &str, found: &mut Vec<String>) {
     let ids: Vec<TaskId> = ids.iter().filter_map(|id| TaskId::new(id.as_str()).ok()).collect();
     let records = queue.store.records(&queue.name, &ids).await.expect("records");
     let waits: Vec<bool> =
-        records.iter().map(|r| r.as_ref().is_some_and(|r| r.state == TaskState::Waiting)).collect();
+        records.iter().map(|r| matches!(r, Some(Ok(r)) if r.state == TaskState::Waiting)).collect();
     let let_go = waits.iter().take_while(|waits| !**waits).count();
     if waits[let_go..].iter().any(|waits| !waits) {
         found.push(format!("lane {hash}: {ids:?} wait {waits:?}, not in order"));

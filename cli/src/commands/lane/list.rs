@@ -2,7 +2,7 @@
 
 use clap::Args;
 use leasehold_common::time::display_time;
-use leasehold_producer::{LaneRow, Producer, QueueName, TaskRecord, TaskState};
+use leasehold_producer::{LaneRow, Producer, QueueName, Records, TaskId, TaskRecord, TaskState};
 use serde_json::{Value, json};
 
 use crate::args::task_flags::QueueArg;
@@ -11,13 +11,13 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output::{self, Rows};
-use crate::view::{ago, or_dash};
+use crate::view::{self, ago, or_dash};
 
 /// List the lanes of a queue that have tasks, or a limit that somebody set, by name: how many may run at a time, how many
 /// have a place, what runs, and the task that has waited longest.
 ///
 /// With --json: `queue` and `lanes`, each with `lane`, `limit`, `members`, `running` (ids), `oldest_waiting`,
-/// `waiting_since`.
+/// `waiting_since`, `unreadable` (ids at its head whose records cannot be read; a warning names them).
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
@@ -35,6 +35,7 @@ struct Head {
     row: LaneRow,
     running: Vec<TaskRecord>,
     waiting: Option<TaskRecord>,
+    unreadable: Vec<TaskId>,
 }
 
 pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
@@ -45,6 +46,8 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
     for row in producer.lanes(queue, args.limit).await? {
         heads.push(head(&producer, queue, row).await?);
     }
+    let unreadable: Vec<TaskId> = heads.iter().flat_map(|head| head.unreadable.iter().cloned()).collect();
+    view::warn_unreadable(&unreadable);
     let now = producer.now_ms().await?;
     if context.output.is_json() {
         let lanes: Vec<Value> = heads.iter().map(document).collect();
@@ -58,7 +61,7 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     let mut rows = Rows::new(&["lane", "limit", "members", "running", "oldest waiting", "since"]);
-    for Head { row, running, waiting } in &heads {
+    for Head { row, running, waiting, unreadable: _ } in &heads {
         let ids: Vec<&str> = running.iter().map(|task| task.id.as_str()).collect();
         rows.add([
             row.lane.to_string(),
@@ -77,10 +80,11 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
 /// it fell.
 async fn head(producer: &Producer, queue: &QueueName, row: LaneRow) -> Result<Head> {
     let most = (row.limit as usize + 1).max(HEAD);
-    let members = producer.lane_page(queue, &row.lane, 0, most).await?.unwrap_or_default();
+    let Records { tasks: members, unreadable } =
+        producer.lane_page(queue, &row.lane, 0, most).await?.unwrap_or_default();
     let waiting = members.iter().find(|task| task.state == TaskState::Waiting).cloned();
     let running = members.into_iter().filter(|task| task.state.has_run()).collect();
-    Ok(Head { row, running, waiting })
+    Ok(Head { row, running, waiting, unreadable })
 }
 
 fn document(head: &Head) -> Value {
@@ -91,6 +95,7 @@ fn document(head: &Head) -> Value {
         "members": head.row.members,
         "running": running,
         "oldest_waiting": head.waiting.as_ref().map(|task| &task.id),
+        "unreadable": head.unreadable,
         "waiting_since": head.waiting.as_ref().and_then(|task| task.waiting_ms).map(display_time),
     })
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use leasehold_common::time::{display_duration, display_time};
-use leasehold_producer::{Body, GroupStatus, TaskKind, TaskRecord, TaskState};
+use leasehold_producer::{Body, Gathering, LANE_ENDS, TaskId, TaskKind, TaskRecord, TaskState};
 use serde_json::{Value, json};
 
 use super::WhichLane;
@@ -15,9 +15,10 @@ use crate::view::{self, Lines, ago, or_dash};
 
 /// Show a lane: how it stands, what runs, what waits and why, in order, and how its last tasks ended.
 ///
-/// The status is that of its own tasks alone: running, aborting, failed (the last one failed or timed out), idle. With
-/// --json: `status`, `task`, `started_at`, `ended_at`, `runtime_ms`, `last_outcome`, `limit`, `members`, `tasks` (each with
-/// its `place` and `why`) and `ended`.
+/// The status is that of its own tasks alone: running, aborting, failed (the last one failed or timed out), idle; unknown
+/// where none of the kind is among the 25 ends that a lane remembers. With --json: `status`, `task`, `started_at`,
+/// `ended_at`, `runtime_ms`, `last_outcome`, `limit`, `members`, `tasks` (each with its `place` and `why`), `ended`, and
+/// `unreadable`: ids whose records cannot be read (a warning names them).
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
@@ -30,7 +31,7 @@ pub(crate) struct ShowArgs {
     limit: usize,
 }
 
-/// A task with its body and its place in the lane, from 1.
+/// A task with its body and its place in the lane, from 1; of one that ended 0.
 type Member = (TaskRecord, Option<Body>, usize);
 
 pub(super) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
@@ -45,20 +46,31 @@ pub(super) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     }
     let now = producer.now_ms().await?;
     let fits = |body: &Option<Body>| args.kind.is_none_or(|k| body.as_ref().is_some_and(|b| b.kind == k));
+    let Gathering { live, places, ended, total } = found;
+    let unreadable: Vec<TaskId> = live.unreadable.into_iter().chain(ended.unreadable).collect();
+    view::warn_unreadable(&unreadable);
     let mut members: Vec<Vec<Member>> = Vec::new();
-    for tasks in [found.live, found.ended] {
+    for (tasks, places) in [(live.tasks, places), (ended.tasks, Vec::new())] {
         let bodies = producer.bodies(queue, &tasks).await?;
-        let placed = tasks.into_iter().zip(bodies).enumerate().map(|(at, (task, body))| (task, body, at + 1));
+        let places = places.into_iter().map(|place| place + 1).chain(std::iter::repeat(0));
+        let placed =
+            tasks.into_iter().zip(bodies).zip(places).map(|((task, body), place)| (task, body, place));
         members.push(placed.filter(|(_, body, _)| fits(body)).collect());
     }
     let (ended, live) = (members.pop().unwrap_or_default(), members.pop().unwrap_or_default());
-    let status = GroupStatus::of(live.iter().chain(&ended).map(|(task, ..)| task), now);
+    let status = producer.lane_status(queue, lane, args.kind).await?;
+    view::note_unknown(
+        context.output,
+        &status,
+        &format!("the last {LANE_ENDS} ends, which is what a lane remembers"),
+    );
     if context.output.is_json() {
         let mut map = view::status_fields(&status);
         map.insert("queue".into(), json!(queue));
         map.insert("lane".into(), json!(lane));
         map.insert("limit".into(), json!(limit));
-        map.insert("members".into(), json!(found.total));
+        map.insert("members".into(), json!(total));
+        map.insert("unreadable".into(), json!(unreadable));
         let row = |(task, body, place): &Member| {
             let mut map = view::task_document(queue, task, body.as_ref());
             map.insert("place".into(), json!(place));
@@ -76,7 +88,7 @@ pub(super) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     lines.add("queue", queue.as_str());
     view::status_lines(&mut lines, &status, now);
     lines.add("limit", &format!("{limit} at a time"));
-    lines.add("members", &found.total.to_string());
+    lines.add("members", &total.to_string());
     output::line(&lines.text())?;
     tables(&live, &ended, limit, now)
 }

@@ -23,7 +23,8 @@ use crate::view::ago;
 ///
 /// With --owner, --lane, --name or --state instead of an ID: the live tasks of the queue that fit all of these and were
 /// enqueued before the command began, in batches of 100. --dry-run lists them. More than one asks first, or takes --yes.
-/// With --json: `found`, `ended`, `requested`, `already`, `not_found`, `corrupt` as numbers.
+/// With --json: `found`, `ended`, `requested`, `already`, `not_found`, `corrupt` as numbers, and
+/// `unreadable`: the ids of the corrupt ones, which cannot be read and are left as they are. With any the exit code is 1.
 #[derive(Debug, Args)]
 pub(crate) struct AbortArgs {
     /// The task: the id that `enqueue` or `exec` printed

@@ -82,10 +82,11 @@ pub(super) async fn run(
     let document = json!({
         "queue": queue, "dry_run": false, "found": tally.found, "ended": tally.ended, "requested": tally.requested,
         "already": tally.already, "not_found": tally.not_found, "corrupt": tally.corrupt,
+        "unreadable": tally.unreadable,
     });
     context.output.either(&document, || sentence(&tally))?;
     if tally.corrupt > 0 {
-        context.output.note("some records cannot be read: `leasehold doctor` tells more");
+        view::warn_unreadable(&tally.unreadable);
         return Ok(Exit::Failed);
     }
     Ok(Exit::Success)
@@ -109,7 +110,7 @@ fn sentence(tally: &AbortTally) -> String {
 async fn count(producer: &Producer, queue: &QueueName, filter: &TaskFilter) -> Result<u64> {
     let (mut matches, mut n) = (producer.matches(queue, filter)?, 0);
     while let Some(page) = matches.next_page().await? {
-        n += page.len() as u64;
+        n += page.tasks.len() as u64;
     }
     Ok(n)
 }
@@ -141,10 +142,11 @@ async fn dry_run(
 ) -> Result<Exit> {
     let mut rows = Rows::new(&["id", "state", "name", "worker", "enqueued", "owner", "lane"]);
     let (mut matches, mut listed, mut found) = (producer.matches(queue, filter)?, Vec::<Value>::new(), 0_u64);
-    let now = producer.now_ms().await?;
+    let (now, mut unreadable) = (producer.now_ms().await?, Vec::new());
     while let Some(page) = matches.next_page().await? {
-        found += page.len() as u64;
-        let shown = &page[..page.len().min(LISTED - listed.len())];
+        found += page.tasks.len() as u64;
+        unreadable.extend(page.unreadable);
+        let shown = &page.tasks[..page.tasks.len().min(LISTED - listed.len())];
         let bodies = producer.bodies(queue, shown).await?;
         for (task, body) in shown.iter().zip(&bodies) {
             listed.push(view::task_document(queue, task, body.as_ref()).into());
@@ -159,8 +161,12 @@ async fn dry_run(
             ]);
         }
     }
+    view::warn_unreadable(&unreadable);
     if context.output.is_json() {
-        output::json(&json!({ "queue": queue, "dry_run": true, "found": found, "tasks": listed }))?;
+        output::json(&json!({
+            "queue": queue, "dry_run": true, "found": found, "tasks": listed, "corrupt": unreadable.len(),
+            "unreadable": unreadable,
+        }))?;
         return Ok(Exit::Success);
     }
     if !rows.is_empty() {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use leasehold_producer::{
-    Body, Cursor, DEFAULT_QUEUE, Lane, Owner, PhaseName, Producer, QueueName, TaskRecord, TaskState,
+    Body, Cursor, DEFAULT_QUEUE, Lane, Owner, PhaseName, Producer, QueueName, Records, TaskRecord, TaskState,
 };
 use serde_json::{Value, json};
 
@@ -19,6 +19,9 @@ use crate::view::{self, ago, or_dash};
 /// Without --state, the first tasks of each state. With --owner: its tasks, what runs first, then the newest that live,
 /// then the last ends. With --lane: those that have a place in it, in order, then its last ends. A page that is full ends
 /// with a cursor for the next; one of filtered tasks may be short, even empty, and still have a next one.
+///
+/// With --json: `queue`, `tasks`, `next`, and `unreadable`: ids of the list whose records cannot be read, whatever the
+/// filter. A warning names them; the others are listed.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// The queue [default: default]
@@ -74,17 +77,15 @@ impl ListArgs {
 }
 
 /// A page, and the cursor of the next.
-async fn page(
-    producer: &Producer,
-    queue: &QueueName,
-    args: &ListArgs,
-) -> Result<(Vec<TaskRecord>, Option<String>)> {
+async fn page(producer: &Producer, queue: &QueueName, args: &ListArgs) -> Result<(Records, Option<String>)> {
     if let Some(owner) = &args.owner {
         let place = args.place()?;
         let found = producer.owned(queue, owner, place, args.limit).await?;
         let next = place + args.limit;
         let more = (next as u64) < found.total;
-        return Ok((found.live.into_iter().chain(found.ended).collect(), more.then(|| next.to_string())));
+        let mut tasks = found.live;
+        tasks.append(found.ended);
+        return Ok((tasks, more.then(|| next.to_string())));
     }
     if let Some(lane) = &args.lane {
         let place = args.place()?;
@@ -92,18 +93,22 @@ async fn page(
         let next = producer.lane_page(queue, lane, place + args.limit, 1).await?;
         let mut tasks = members.unwrap_or_default();
         if next.is_none() {
-            tasks.extend(producer.lane(queue, lane, args.limit).await?.ended);
+            tasks.append(producer.lane(queue, lane, args.limit).await?.ended);
         }
         return Ok((tasks, next.map(|_| (place + args.limit).to_string())));
     }
     let cursor = args.cursor.as_deref().map(Cursor::from_text);
-    let (mut tasks, mut next) = (Vec::new(), None);
+    let (mut found, mut next) = (Records::default(), None);
     for state in args.states() {
         let page = producer.list(queue, state, cursor.as_ref(), args.limit).await?;
-        tasks.extend(page.tasks);
+        found.tasks.extend(page.tasks);
+        found.unreadable.extend(page.unreadable);
         next = page.next.filter(|_| args.state.is_some()).map(|next| next.as_str().to_owned());
     }
-    Ok((tasks, next))
+    // Running and aborting ones are in one index.
+    found.unreadable.sort();
+    found.unreadable.dedup();
+    Ok((found, next))
 }
 
 pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
@@ -115,7 +120,8 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
     if args.queue.is_some() && !producer.queues().await?.contains(&queue) {
         return Err(missing(&queue));
     }
-    let (mut tasks, next) = page(&producer, &queue, args).await?;
+    let (Records { mut tasks, unreadable }, next) = page(&producer, &queue, args).await?;
+    view::warn_unreadable(&unreadable);
     tasks.retain(|task| args.fits(task));
     let now = producer.now_ms().await?;
     let bodies = producer.bodies(&queue, &tasks).await?;
@@ -124,7 +130,7 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
             Value::Object(view::task_document(&queue, task, body.as_ref()))
         };
         let list: Vec<Value> = tasks.iter().zip(&bodies).map(of).collect();
-        output::json(&json!({ "queue": queue, "tasks": list, "next": next }))?;
+        output::json(&json!({ "queue": queue, "tasks": list, "unreadable": unreadable, "next": next }))?;
         return Ok(Exit::Success);
     }
     let mut rows =

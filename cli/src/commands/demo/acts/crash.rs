@@ -47,8 +47,10 @@ pub(crate) async fn kill(scene: &Scene, crew: &mut Crew, plan: &Plan) -> Result<
     };
     let ids: Vec<TaskId> = slow.iter().map(|file| TaskId::new(file.id.as_str())).collect::<Result<_, _>>()?;
     // All slots are full soon; if not, less is in hand when the worker goes.
-    let begun = |records: Vec<Option<TaskRecord>>| records.into_iter().flatten().all(|r| r.attempt > 0);
-    let full = async || Ok(begun(scene.producer.records(&scene.queue, &ids).await?).then_some(()));
+    let begun = |seen: Vec<Option<Result<TaskRecord, _>>>| {
+        seen.into_iter().flatten().try_fold(true, |all, record| record.map(|r| all && r.attempt > 0))
+    };
+    let full = async || Ok(begun(scene.producer.records(&scene.queue, &ids).await?)?.then_some(()));
     scene.until(SLOW_FILL, full).await?;
 
     let at_ms = scene.producer.now_ms().await?;
@@ -84,7 +86,7 @@ pub(crate) async fn reclaimed(scene: &Scene, killed: &Killed) -> Result<(Scenari
             let seen = scene.producer.records(&scene.queue, &ids).await?;
             let mut still = Vec::new();
             for (held, now) in open.drain(..).zip(seen) {
-                match now {
+                match now.transpose()? {
                     Some(now) if now.attempt > held.attempt => reclaims.push(again(killed, &held, &now)),
                     // Its last words were on their way when it was killed: nothing was lost.
                     Some(now) if now.state.is_terminal() => {}

@@ -123,8 +123,8 @@ impl<'a> Act<'a> {
         let mut last = Vec::new();
         let look = async || {
             crew.check()?;
-            last =
-                self.scene.producer.records(&self.scene.queue, &open).await?.into_iter().flatten().collect();
+            let seen = self.scene.producer.records(&self.scene.queue, &open).await?;
+            last = seen.into_iter().flatten().collect::<Result<_, _>>()?;
             let ended: Vec<&TaskRecord> = last.iter().filter(|record| record.state.is_terminal()).collect();
             for record in &ended {
                 self.scene.show.say(&format!("  {}", end(record)));

@@ -22,7 +22,7 @@ pub(super) async fn look(scene: &Scene, lane: &Lane) -> Result<String> {
     let (gathering, limit) =
         (store.lane(&scene.queue, lane, SHOWN).await?, store.lane_limit(&scene.queue, lane).await?);
     let mut members = Vec::new();
-    for record in gathering.live {
+    for record in gathering.live.tasks {
         // One that ended meanwhile has no place any more.
         if let Some(ahead) = store.ahead_in_lane(&scene.queue, lane, &record.id).await? {
             members.push(Member { record, ahead });
