@@ -56,11 +56,12 @@ async fn r85_a_task_is_explained_in_every_state() {
     enqueue(&queue, "later", &["--delay", "5m"]);
     let told = explained(&queue, "later", &["is scheduled since", "(in 5m) it is due"]);
     assert_eq!((&told["state"], &told["by"]), (&json!("scheduled"), &json!("2023-11-14T22:18:20.000Z")));
-    enqueue(&queue, "first", &["--lane", "l", "--max-attempts", "1", "--run-timeout", "90s"]);
+    let flags = ["--lane", "l", "--max-attempts", "1", "--run-timeout", "90s", "--stall-timeout", "30s"];
+    enqueue(&queue, "first", &flags);
     enqueue(&queue, "second", &["--lane", "l"]);
     let words = [
         "at most 0 tasks before it",
-        "until a worker of queue q claims it, and none lives",
+        "until a worker of queue q claims it. No worker of queue q lives: start one",
         "It has its turn in lane \"l\"",
     ];
     explained(&queue, "first", &words);
@@ -68,8 +69,10 @@ async fn r85_a_task_is_explained_in_every_state() {
     let words = [
         "1 is ahead of it",
         "Task first is running there on worker w1",
-        "until its run_timeout",
-        "(in 1m30s)",
+        "until its stalled at",
+        "(in 30s) and 30s of grace",
+        "Once 1 of those ahead has ended",
+        "No worker of queue q lives: start one",
     ];
     let told = explained(&queue, "second", &words);
     assert_eq!(told["by"], Value::Null, "no machine owes it a step of its own: {told}");

@@ -3,9 +3,9 @@
 use leasehold_common::text::{printable, shell_word};
 use leasehold_common::time::{as_ms, display_duration, display_seconds};
 
-use super::words::{self, by_whom, moment, next_bound, outcome_of, quote, several, worker};
-use super::{Facts, Said};
-use crate::{QueueName, TaskDetail, TaskRecord, TaskState};
+use super::words::{self, by_whom, leaves_attempts, moment, next_bound, outcome_of, quote, several, worker};
+use super::{Facts, Said, TOLD};
+use crate::{Bounds, QueueName, StopCause, TaskDetail, TaskRecord, TaskState};
 
 /// How long a name that no worker knows is handed back: the bound of `lua/lib/outcome.lua`.
 const UNKNOWN_NAME_MS: u64 = 300_000;
@@ -62,31 +62,77 @@ pub(super) fn waiting(r: &TaskRecord, facts: &Facts) -> Said {
     };
     let mut why =
         vec![format!("It takes its turn in lane {lane:?}, where {at_a_time} may run at a time: {ahead}.")];
-    why.extend(facts.lane_turns.iter().map(|task| turn(task, now)));
+    let turns = facts.lane_turns.iter().take(TOLD);
+    why.extend(turns.map(|(task, bounds)| turn(task, bounds.as_ref(), now)));
     why.extend(facts.lane_unreadable.iter().map(|id| {
         let id = printable(id.as_str());
         format!(
             "The record of task {id}, which is at its head, cannot be read: `leasehold doctor` tells more."
         )
     }));
-    let more = facts.lane_limit.saturating_sub(facts.lane_turns.len() as u64);
-    if !facts.lane_turns.is_empty() && more > 0 {
-        why.push(format!("Up to {more} more have their turn beside."));
+    if facts.lane_turns.len() > TOLD {
+        why.push("Others have their turn beside.".to_owned());
     }
-    let next = "When one of those ends, however it does, the same script queues the next in order: nobody has to help.";
-    Said { since_ms: r.waiting_ms, why, next: vec![next.to_owned()], by_ms: None }
+    // A limit that fell holds for those that come: more may have their turn than it says.
+    let next = match facts.ahead_in_lane.map(|ahead| (ahead + 1).saturating_sub(facts.lane_limit)) {
+        Some(1) => {
+            "Once 1 of those ahead has ended, however it does, the same script queues it: nobody has to help."
+                .to_owned()
+        }
+        Some(n) if n > 1 => format!(
+            "Once {n} of those ahead have ended, however they do, the same script queues it: nobody has to help."
+        ),
+        _ => "The next script that ends a task of its lane queues it: nobody has to help.".to_owned(),
+    };
+    Said { since_ms: r.waiting_ms, why, next: vec![next], by_ms: None }
+}
+
+/// What the deadline of a task that has not ended does, where nothing else says so.
+pub(super) fn deadline(detail: &TaskDetail, deadline: u64, facts: &Facts) -> Option<String> {
+    let (r, at) = (&detail.record, moment(deadline, facts.now_ms));
+    let grace = display_duration(r.policy.stop_grace);
+    match (r.state, &r.stop) {
+        (TaskState::Scheduled | TaskState::Waiting | TaskState::Queued, _) => Some(format!(
+            "Wherever it waits then, its deadline ends it at {at}, as timed_out; a run of it is asked to end then, and \
+             what is left is killed {grace} later."
+        )),
+        (TaskState::Running, Some(stop)) if leaves_attempts(stop.cause, r) => {
+            Some(format!("There is no next attempt after its deadline at {at}: it ends timed_out instead."))
+        }
+        (TaskState::Running, None) => {
+            let bounds = detail.body.as_ref().map(|body| &body.bounds);
+            let first = next_bound(r, bounds).map(|(cause, _)| cause);
+            let end = moment(deadline + hard_end_after(r, facts), facts.now_ms);
+            (first != Some(StopCause::Deadline)).then(|| {
+                format!(
+                    "Whichever attempt it is then, its deadline asks it to end at {at}: it has ended, as timed_out, at \
+                     {end} at the latest."
+                )
+            })
+        }
+        // What was asked to end for good is beyond its deadline.
+        _ => None,
+    }
+}
+
+/// From the moment when a run is asked to end until nobody waits for it any longer, ms.
+fn hard_end_after(r: &TaskRecord, facts: &Facts) -> u64 {
+    as_ms(r.policy.stop_grace) + as_ms(facts.lease) + as_ms(facts.lease) / 3
 }
 
 /// What a task does with its turn, and what ends that.
-fn turn(task: &TaskRecord, now: u64) -> String {
+fn turn(task: &TaskRecord, bounds: Option<&Bounds>, now: u64) -> String {
     let id = printable(task.id.as_str());
     match task.state {
         TaskState::Running | TaskState::Aborting => {
             let since = task.started_ms.map(|ms| format!(" since {}", moment(ms, now))).unwrap_or_default();
-            let bound = match (&task.stop, next_bound(task, None)) {
+            let bound = match (&task.stop, next_bound(task, bounds)) {
                 _ if task.unkillable.is_some() => ", whose processes the system does not end".to_owned(),
                 (Some(stop), _) => format!(", ends at {} at the latest", moment(stop.hard_end_ms, now)),
-                (None, Some((cause, at))) => format!(", until its {} at {}", cause.as_str(), moment(at, now)),
+                (None, Some((cause, at))) => {
+                    let grace = display_duration(task.policy.stop_grace);
+                    format!(", until its {} at {} and {grace} of grace", cause.as_str(), moment(at, now))
+                }
                 (None, None) => ", without a bound of time".to_owned(),
             };
             format!("Task {id} is {} there on {}{since}{bound}.", task.state, worker(task))
@@ -118,10 +164,7 @@ pub(super) fn queued(queue: &QueueName, r: &TaskRecord, facts: &Facts) -> Said {
         let (workers, slots) = (several(facts.workers as u64, "worker"), several(facts.slots as u64, "slot"));
         format!("A worker of queue {queue} claims it as soon as a slot is free: {workers} with {slots} live.")
     } else {
-        format!(
-            "Nobody acts until a worker of queue {queue} claims it, and none lives: start one, such as `leasehold worker \
-             --queue {queue}=8`."
-        )
+        format!("Nobody acts until a worker of queue {queue} claims it. {}", words::no_worker(queue))
     };
     Said { since_ms: since, why, next: vec![next], by_ms: None }
 }
@@ -142,7 +185,8 @@ pub(super) fn running(detail: &TaskDetail, facts: &Facts) -> Said {
         let within = display_duration(facts.lease + facts.lease / 3);
         why.push("A look of the reaper found no lease: its worker may be dead.".to_owned());
         next.push(format!(
-            "The reaper decides at its second look, within {within}: without a lease then it is reclaimed."
+            "The reaper decides at its second look, within {within}: without a lease then {}.",
+            words::without_lease(r)
         ));
     }
     let grace = display_duration(r.policy.stop_grace);
@@ -162,7 +206,7 @@ pub(super) fn running(detail: &TaskDetail, facts: &Facts) -> Said {
                 moment(at, now),
                 outcome_of(cause, r)
             ));
-            Some(at + as_ms(r.policy.stop_grace) + as_ms(facts.lease) + as_ms(facts.lease) / 3)
+            Some(at + hard_end_after(r, facts))
         }
         (None, None) => {
             next.push("Its worker ends it, however long that takes: it has no bound of time.".to_owned());

@@ -15,7 +15,7 @@ use std::time::Duration;
 use leasehold_common::keys::LEVELS;
 
 use crate::error::{Error, Result};
-use crate::{Producer, QueueName, TaskDetail, TaskId, TaskRecord, TaskState};
+use crate::{Bounds, Producer, QueueName, TaskDetail, TaskId, TaskRecord, TaskState};
 use words::moment;
 
 /// Members of a lane that are told one by one.
@@ -42,8 +42,9 @@ pub struct Facts {
     pub ahead_in_lane: Option<u64>,
     /// How many tasks of its lane may run at a time.
     pub lane_limit: u64,
-    /// The first of those that have their turn in its lane, in order.
-    pub lane_turns: Vec<TaskRecord>,
+    /// The first of those that have their turn in its lane, in order, with the bounds that their bodies keep; one more than
+    /// is told where there are more.
+    pub lane_turns: Vec<(TaskRecord, Option<Bounds>)>,
     /// Those among the first of its lane whose records cannot be read.
     pub lane_unreadable: Vec<TaskId>,
     /// How many queued tasks there are in the ready streams up to its own, itself among them.
@@ -106,13 +107,15 @@ pub fn explain(queue: &QueueName, detail: &TaskDetail, facts: &Facts) -> Explana
             ended::ended(detail, facts)
         }
     };
-    if let Some(deadline) = record.deadline_ms.filter(|_| !record.state.is_terminal()) {
-        let at = moment(deadline, facts.now_ms);
-        said.next.push(format!("Wherever it is then, its deadline ends it at {at}, as timed_out."));
+    if let Some(deadline) = record.deadline_ms {
+        said.next.extend(live::deadline(detail, deadline, facts));
         let sooner = said.by_ms.is_none_or(|by| deadline < by);
-        if sooner && !record.state.has_run() {
+        if sooner && !record.state.has_run() && !record.state.is_terminal() {
             said.by_ms = Some(deadline);
         }
+    }
+    if facts.workers == 0 && matches!(record.state, TaskState::Scheduled | TaskState::Waiting) {
+        said.next.push(words::no_worker(queue));
     }
     if !record.state.is_terminal() && facts.swept.is_none_or(|ago| ago > AWAY) {
         said.next.push(words::no_reaper(queue, facts.swept));
@@ -160,8 +163,10 @@ impl Producer {
             (facts.ahead_in_lane, facts.lane_limit) = (place.lane_rank, place.lane_limit);
         }
         if let Some(lane) = record.lane.as_ref().filter(|_| record.state == TaskState::Waiting) {
-            let members = self.lane_page(queue, lane, 0, TOLD).await?.unwrap_or_default();
-            facts.lane_turns = members.tasks.into_iter().filter(|r| r.state != TaskState::Waiting).collect();
+            let mut members = self.lane_page(queue, lane, 0, TOLD + 1).await?.unwrap_or_default();
+            members.tasks.retain(|r| r.state != TaskState::Waiting);
+            let bounds = self.bodies(queue, &members.tasks).await?.into_iter().map(|body| Some(body?.bounds));
+            facts.lane_turns = members.tasks.into_iter().zip(bounds).collect();
             facts.lane_unreadable = members.unreadable;
         }
         Ok(facts)

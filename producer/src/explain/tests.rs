@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Facts, explain};
 use crate::{
-    Bounds, Failure, FailureDetail, FailureKind, Lane, PhaseName, PhaseNow, QueueName, Reconciled, Stop,
-    StopCause, TaskDetail, TaskId, TaskRecord, TaskState, WorkerName,
+    Bounds, Failure, FailureDetail, FailureKind, Lane, OnLeaseExpired, PhaseName, PhaseNow, QueueName,
+    Reconciled, Stop, StopCause, TaskDetail, TaskId, TaskRecord, TaskState, WorkerName,
 };
 
 /// Tuesday, 2026-12-01T00:00:00Z.
@@ -106,7 +106,11 @@ fn scheduled_says_when_it_is_due_and_what_it_waits_out() {
     has(&text(&detail(r.clone()), &facts()), &["queues it, with the turn that it has kept in lane \"l\"."]);
     has(
         &text(&detail(r), &facts()),
-        &["It is due for its next attempt: the next claim", "its deadline ends it at", "as timed_out"],
+        &[
+            "It is due for its next attempt: the next claim",
+            "Wherever it waits then, its deadline ends it at",
+            "as timed_out",
+        ],
     );
 }
 
@@ -116,27 +120,106 @@ fn r85_waiting_says_its_lane_how_many_are_ahead_and_what_bounds_the_one_that_run
     (r.waiting_ms, r.lane) = (Some(NOW - 5000), Some(Lane::new("user 7").unwrap()));
     let mut first = record("first", TaskState::Running);
     first.policy.run_timeout = Some(Duration::from_secs(90));
-    let around = Facts { ahead_in_lane: Some(2), lane_turns: vec![first.clone()], ..facts() };
+    let around = Facts { ahead_in_lane: Some(2), lane_turns: vec![(first.clone(), None)], ..facts() };
     assert_eq!(
         text(&detail(r.clone()), &around),
         "Task t of queue q is waiting since 2026-11-30T23:59:55.000Z (5s ago). It takes its turn in lane \"user 7\", \
          where 1 task may run at a time: 2 are ahead of it. Task first is running there on worker w1 since \
-         2026-11-30T23:59:30.000Z (30s ago), until its run_timeout at 2026-12-01T00:01:00.000Z (in 1m). When one of \
-         those ends, however it does, the same script queues the next in order: nobody has to help."
+         2026-11-30T23:59:30.000Z (30s ago), until its run_timeout at 2026-12-01T00:01:00.000Z (in 1m) and 30s of \
+         grace. Once 2 of those ahead have ended, however they do, the same script queues it: nobody has to help."
     );
     first.stop = Some(stop(StopCause::RunTimeout));
     let mut later = record("later", TaskState::Scheduled);
     later.due_ms = Some(NOW + 1000);
-    let around = Facts { lane_limit: 4, lane_turns: vec![first, later], ahead_in_lane: Some(4), ..facts() };
+    let turns = vec![(first.clone(), None), (later, None), (first.clone(), None), (first, None)];
+    let around = Facts { lane_limit: 4, lane_turns: turns, ahead_in_lane: Some(4), ..facts() };
     has(
         &text(&detail(r), &around),
         &[
             "4 tasks may run",
             "ends at 2026-12-01T00:00:49.000Z",
             "Task later keeps its turn until",
-            "Up to 2 more",
+            "Others have their turn beside. Once 1 of those ahead has ended,",
         ],
     );
+}
+
+#[test]
+fn r85_waiting_says_how_many_have_to_end_what_ends_the_first_of_them_and_that_nobody_works() {
+    let mut r = record("x4", TaskState::Waiting);
+    r.lane = Some(Lane::new("L").unwrap());
+    let mut first = record("x1", TaskState::Running);
+    (first.policy.run_timeout, first.last_event_ms) = (Some(Duration::from_secs(86_400)), Some(NOW - 1000));
+    let stall = Bounds { stall_timeout: Some(Duration::from_secs(3)), ..Bounds::default() };
+    // Three were let go before the limit fell to one.
+    let around = Facts {
+        ahead_in_lane: Some(3),
+        lane_turns: vec![(first.clone(), Some(stall))],
+        lane_unreadable: vec![TaskId::new("x2").unwrap()],
+        workers: 0,
+        ..facts()
+    };
+    has(
+        &text(&detail(r), &around),
+        &[
+            "where 1 task may run at a time: 3 are ahead of it.",
+            "until its stalled at 2026-12-01T00:00:02.000Z (in 2s) and 30s of grace.",
+            "The record of task x2, which is at its head, cannot be read",
+            "Once 3 of those ahead have ended, however they do, the same script queues it",
+            "No worker of queue q lives: start one",
+        ],
+    );
+}
+
+#[test]
+fn r09_a_deadline_is_told_as_what_it_does_to_a_run() {
+    let with = |state| {
+        let mut r = record("t", state);
+        (r.deadline_ms, r.policy.run_timeout) = (Some(NOW + 6000), None);
+        r
+    };
+    let mut aborting = with(TaskState::Aborting);
+    aborting.stop = Some(stop(StopCause::Abort));
+    let told = text(&detail(aborting), &facts());
+    assert!(!told.contains("deadline"), "an abort outranks it: {told}");
+    let mut r = with(TaskState::Running);
+    let told = explain(&QueueName::new("q").unwrap(), &detail(r.clone()), &facts());
+    assert_eq!(told.by_ms, Some(NOW + 56_000));
+    has(&told.text(), &["else its deadline passes at 2026-12-01T00:00:06.000Z (in 6s): it is asked to end"]);
+    assert_eq!(told.text().matches("deadline").count(), 1, "{}", told.text());
+    r.policy.run_timeout = Some(Duration::from_secs(31));
+    has(
+        &text(&detail(r.clone()), &facts()),
+        &[
+            "else its run_timeout passes",
+            "its deadline asks it to end at 2026-12-01T00:00:06.000Z",
+            "it has ended, as timed_out, at 2026-12-01T00:00:56.000Z (in 56s) at the latest",
+        ],
+    );
+    r.stop = Some(stop(StopCause::RunTimeout));
+    has(&text(&detail(r.clone()), &facts()), &["There is no next attempt after its deadline at 2026-"]);
+    r.stop = Some(stop(StopCause::BudgetExceeded));
+    let told = text(&detail(r), &facts());
+    assert!(!told.contains("deadline"), "it has ended for good by then: {told}");
+}
+
+#[test]
+fn r13_what_must_not_be_started_twice_is_tried_again_only_if_its_worker_says_that_it_ended() {
+    let mut r = record("t", TaskState::Running);
+    r.policy.on_lease_expired = OnLeaseExpired::Fail;
+    r.suspected = true;
+    has(
+        &text(&detail(r.clone()), &facts()),
+        &[
+            "tried again if its worker says that the run has ended, and else ends timed_out",
+            "without a lease then it ends failed (lease_expired), for it must not be started twice",
+        ],
+    );
+    r.stop = Some(stop(StopCause::Drain));
+    has(&text(&detail(r), &facts()), &["It then ends aborted, for it must not be started twice."]);
+    let mut r = record("t", TaskState::Running);
+    (r.suspected, r.reclaims, r.policy.max_reclaims) = (true, 3, 3);
+    has(&text(&detail(r), &facts()), &["it has lost as many workers as it may"]);
 }
 
 #[test]
@@ -153,7 +236,7 @@ fn queued_says_how_many_are_before_it_and_whether_anybody_is_there() {
     has(
         &text(&detail(r), &alone),
         &[
-            "Nobody acts until a worker of queue q claims it, and none lives: start one",
+            "Nobody acts until a worker of queue q claims it. No worker of queue q lives: start one",
             "But no reaper has ever swept queue q: start",
         ],
     );

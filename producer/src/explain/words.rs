@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_common::text::{head, printable};
 use leasehold_common::time::{ago, as_ms, display_duration, display_seconds, display_time};
 
-use crate::{Bounds, Failure, Priority, QueueName, Stop, StopCause, TaskRecord};
+use crate::{Bounds, Failure, OnLeaseExpired, Priority, QueueName, Stop, StopCause, TaskRecord};
 
 /// Bytes of a message that are quoted.
 const QUOTED: usize = 200;
@@ -78,12 +78,33 @@ pub(super) fn next_bound(record: &TaskRecord, bounds: Option<&Bounds>) -> Option
     [run, phase, stall, deadline].into_iter().flatten().min_by_key(|(_, at)| *at)
 }
 
+/// May another attempt follow a run that ends by this cause?
+pub(super) fn leaves_attempts(cause: StopCause, record: &TaskRecord) -> bool {
+    match cause {
+        StopCause::RunTimeout | StopCause::PhaseTimeout | StopCause::Stalled => {
+            record.failures + 1 < u64::from(record.policy.max_attempts)
+        }
+        StopCause::Drain => !is_once(record),
+        StopCause::Deadline | StopCause::BudgetExceeded | StopCause::Abort => false,
+    }
+}
+
+/// Must it not be started twice?
+fn is_once(record: &TaskRecord) -> bool {
+    record.policy.on_lease_expired == OnLeaseExpired::Fail
+}
+
 /// What comes of a bound that passes.
 pub(super) fn outcome_of(cause: StopCause, record: &TaskRecord) -> &'static str {
-    let last = record.failures + 1 >= u64::from(record.policy.max_attempts);
+    let again = leaves_attempts(cause, record);
     match cause {
-        StopCause::RunTimeout | StopCause::PhaseTimeout | StopCause::Stalled if last => {
+        StopCause::RunTimeout | StopCause::PhaseTimeout | StopCause::Stalled if !again => {
             "it then ends timed_out, for that spends its last attempt"
+        }
+        // The bound of `lua/lib/outcome.lua`: who cannot say that the work has ended leaves it in doubt.
+        StopCause::RunTimeout | StopCause::PhaseTimeout | StopCause::Stalled if is_once(record) => {
+            "that spends a failure: it is tried again if its worker says that the run has ended, and else ends timed_out, \
+             for it must not be started twice"
         }
         StopCause::RunTimeout | StopCause::PhaseTimeout | StopCause::Stalled => {
             "that spends a failure, and it is tried again"
@@ -91,8 +112,27 @@ pub(super) fn outcome_of(cause: StopCause, record: &TaskRecord) -> &'static str 
         StopCause::Deadline => "it then ends timed_out for good",
         StopCause::BudgetExceeded => "it then ends failed for good",
         StopCause::Abort => "it then ends aborted",
-        StopCause::Drain => "it is then queued again at the front, at no cost",
+        StopCause::Drain if again => "it is then queued again at the front, at no cost",
+        StopCause::Drain => "it then ends aborted, for it must not be started twice",
     }
+}
+
+/// What comes of a run whose worker is dead.
+pub(super) fn without_lease(record: &TaskRecord) -> &'static str {
+    if record.stop.is_some() {
+        "it ends as it was asked to"
+    } else if is_once(record) {
+        "it ends failed (lease_expired), for it must not be started twice"
+    } else if record.reclaims >= u64::from(record.policy.max_reclaims) {
+        "it ends failed (lease_expired), for it has lost as many workers as it may"
+    } else {
+        "it is reclaimed and queued again"
+    }
+}
+
+/// Nobody claims anything.
+pub(super) fn no_worker(queue: &QueueName) -> String {
+    format!("No worker of queue {queue} lives: start one, such as `leasehold worker --queue {queue}=8`.")
 }
 
 /// How long a run has given no sign of life.
