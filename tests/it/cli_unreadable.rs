@@ -4,7 +4,7 @@ use leasehold_common::state::TaskState;
 use leasehold_producer::{DeleteAnswer, RetryAnswer};
 use leasehold_tests::Leasehold;
 use leasehold_tests::process::Finished;
-use leasehold_tests::queue::Queue;
+use leasehold_tests::queue::{Queue, lane};
 use serde_json::{Value, json};
 
 use crate::producer_kit::{Add, Kit, id, queue as named};
@@ -51,6 +51,8 @@ impl Scene {
     /// Puts the record back, so that the queue can be judged.
     async fn end(self) {
         self.queue.redis::<()>(&["RENAME", &self.kept, &self.record]);
+        // Its lane could not let it go meanwhile.
+        self.queue.limit_lane_of(&lane("l"), 1).await;
         self.queue.check().await;
     }
 }
