@@ -156,7 +156,7 @@ async fn r09_a_deadline_that_is_a_time_holds_in_a_trial() {
         ..Spec::default()
     };
     let ran = Arc::new(AtomicBool::new(false));
-    let (seen, now) = (Arc::clone(&ran), std::time::SystemTime::now());
+    let seen = Arc::clone(&ran);
     let late = Trial::of(&sum(&[])).spec(spec(Deadline::At(1000))).run(move |_: Context, _: Sum| {
         ran.store(true, Ordering::SeqCst);
         async { Ok::<u64, TaskError>(1) }
@@ -164,7 +164,7 @@ async fn r09_a_deadline_that_is_a_time_holds_in_a_trial() {
     let late = late.await;
     assert!(matches!(late.ended, Ended::Stopped { cause: StopCause::Deadline, .. }), "{late:?}");
     assert!(!seen.load(Ordering::SeqCst), "no worker starts what is too late");
-    let soon = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64 + 60_000;
+    let soon = leasehold_common::clock::wall_ms() + 60_000;
     let pending = |_: Context, _: Sum| std::future::pending::<Result<u64, TaskError>>();
     let report = Trial::of(&sum(&[])).spec(spec(Deadline::At(soon))).run(pending).await;
     assert!(matches!(report.ended, Ended::Stopped { cause: StopCause::Deadline, .. }), "{report:?}");
