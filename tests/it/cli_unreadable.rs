@@ -124,10 +124,10 @@ async fn r92_a_record_that_cannot_be_read_is_answered_for_among_many() {
     kit.redis.command::<()>(&["SET", record, "junk"]);
     let retried = RetryAnswer::Retried(TaskState::Queued);
     let answers = kit.producer.retry_many(&named("default"), &ids).await.unwrap();
-    assert_eq!(answers, [retried.clone(), RetryAnswer::Corrupt, retried]);
+    assert_eq!(answers, [retried, RetryAnswer::Corrupt, retried]);
     let live = DeleteAnswer::Live(TaskState::Queued);
     let answers = kit.producer.delete_many(&named("default"), &ids).await.unwrap();
-    assert_eq!(answers, [live.clone(), DeleteAnswer::Corrupt, live]);
+    assert_eq!(answers, [live, DeleteAnswer::Corrupt, live]);
     kit.redis.command::<()>(&["RENAME", kept, record]);
     kit.end().await;
 }

@@ -53,11 +53,6 @@ impl Context {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Why this run was asked to stop, if it was.
-    pub(crate) fn asked_to_stop(&self) -> Option<StopCause> {
-        self.inner.run.orders().borrow().stop.map(|stop| stop.cause)
-    }
-
     /// The task's id.
     #[must_use]
     pub fn id(&self) -> &TaskId {

@@ -48,18 +48,26 @@ pub(crate) struct Executor {
     pub(crate) cleanup_timeout: Duration,
 }
 
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// The stop that had reached it when its work was over.
+    pub(crate) stopped_by: Option<StopCause>,
+}
+
 impl Executor {
     /// Runs a claimed task. None when the run was lost: then nothing is said.
     pub(crate) async fn run(&self, run: &Arc<Run>) -> Option<Finish> {
-        let (outcome, before_stop) = self.see_through(run).await?;
+        let Ended { outcome, stopped_by } = self.see_through(run).await?;
         self.tell_the_rest(run).await;
         run.set_ending();
+        let before_stop = stopped_by.is_none();
         Some(Finish { id: run.key.id.clone(), run: run.key.run.clone(), outcome, before_stop })
     }
 
-    /// The run up to its end, cleanups included, and whether its work was over before any stop reached it. What it told
-    /// last may be untold still.
-    pub(crate) async fn see_through(&self, run: &Arc<Run>) -> Option<(Outcome, bool)> {
+    /// The run up to its end, cleanups included. What it told last may be untold still.
+    pub(crate) async fn see_through(&self, run: &Arc<Run>) -> Option<Ended> {
         run.telling.secrets.add_all(&self.secrets);
         let outcome = match run.body() {
             Ok(body) => self.run_body(run, body).await,
@@ -67,10 +75,10 @@ impl Executor {
             Err(Error::NewerFormat { .. }) => Some(Outcome::Unknown { name: "(of a newer release)".into() }),
             Err(error) => Some(rejected(error.to_string())),
         };
-        let before_stop = !run.is_stopping();
+        let stopped_by = run.orders().borrow().stop.map(|stop| stop.cause);
         clean_up(run, self.cleanup_timeout, self.leases.of(&run.key.queue)).await;
         run.telling.finish_output();
-        Some((masked(&run.telling.secrets, outcome?), before_stop))
+        Some(Ended { outcome: masked(&run.telling.secrets, outcome?), stopped_by })
     }
 
     async fn run_body(&self, run: &Arc<Run>, body: Body) -> Option<Outcome> {

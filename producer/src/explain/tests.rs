@@ -154,7 +154,7 @@ fn r85_waiting_says_how_many_have_to_end_what_ends_the_first_of_them_and_that_no
     // Three were let go before the limit fell to one.
     let around = Facts {
         ahead_in_lane: Some(3),
-        lane_turns: vec![(first.clone(), Some(stall))],
+        lane_turns: vec![(first, Some(stall))],
         lane_unreadable: vec![TaskId::new("x2").unwrap()],
         workers: 0,
         ..facts()

@@ -63,7 +63,7 @@ use crate::heartbeat::{Leases, Nudge};
 use crate::redact::Secrets;
 use crate::run::Run;
 use crate::telling::Teller;
-use decided::Asked;
+use decided::decided;
 use recorder::Recorder;
 
 /// Output of a trial that is kept.
@@ -218,20 +218,11 @@ impl Trial {
         E: Into<TaskError> + Send + 'static,
     {
         let recorder = Arc::new(Recorder::new(&self.body.bounds.budgets, self.checkpoint.clone()));
-        let (mut handlers, asked) = (Handlers::default(), Asked::default());
-        let watched = asked.clone();
-        let watched = move |context: Context, task: T| {
-            let work = watched.of(&context);
-            let running = handler(context, task);
-            async move {
-                let _work = work;
-                running.await
-            }
-        };
-        handlers.add::<T, _, _, E>(watched).unwrap_or_else(|error| panic!("{error}"));
+        let mut handlers = Handlers::default();
+        handlers.add(handler).unwrap_or_else(|error| panic!("{error}"));
         let executor = executor(handlers, &recorder);
-        let (outcome, run) = BootInstant::by_tokio(self.see_through(&executor)).await;
-        report((outcome.map(|outcome| asked.decide(outcome)), run), &recorder)
+        let outcome = BootInstant::by_tokio(self.see_through(&executor)).await;
+        report(outcome, &recorder)
     }
 
     async fn see_through(&self, executor: &Executor) -> (Option<Outcome>, Arc<Run>) {
@@ -252,7 +243,7 @@ impl Trial {
         };
         let outcome = tokio::select! {
             // cancel-safe: the order only waits.
-            ended = executor.see_through(&run) => ended.map(|(outcome, _)| outcome),
+            ended = executor.see_through(&run) => ended.map(decided),
             () = ordered => None,
         };
         (outcome, run)
