@@ -164,6 +164,15 @@ impl<O> TaskHandle<O> {
         self.producer.checkpoint(&self.queue, &self.id).await
     }
 
+    /// The same, decoded as what the handler left by `Context::set_checkpoint`.
+    ///
+    /// # Errors
+    /// Any error of Redis; [`Error::Invalid`](crate::Error) naming `checkpoint` when it is of another type.
+    pub async fn checkpoint_as<C: DeserializeOwned>(&self) -> Result<Option<C>> {
+        let left = self.checkpoint().await?;
+        Ok(left.map(|bytes| task::decode("checkpoint", &bytes)).transpose()?)
+    }
+
     /// Aborts it, with its own stop grace. A second abort of a task that is `aborting` only answers.
     ///
     /// # Errors

@@ -44,3 +44,13 @@ pub use redis_server::{RedisBuilder, RedisServer, RedisUrl};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So does that of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/lifecycle.md")]
+struct Lifecycle;
+
+/// And that of the page on results.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/results-and-secrets.md")]
+struct Results;

@@ -216,3 +216,24 @@ async fn r64_a_secret_is_no_name_of_a_phase_and_the_refusal_does_not_quote_it() 
     assert_eq!(report.ended, Ended::Completed(1));
     assert_eq!(report.phases, [("login".to_owned(), None)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn r62_the_next_attempt_finds_checkpoint_and_charges_of_the_one_before() {
+    let handler = |context: Context, _: Sum| async move {
+        let before: u64 = context.checkpoint().await?.unwrap_or_default();
+        let rest = context.spend("calls", 2).await?;
+        context.set_checkpoint(&(before + rest)).await?;
+        Err::<u64, _>(TaskError::retry("again"))
+    };
+    let trial = || Trial::of(&sum(&[])).budget("calls", 5);
+    let first = trial().run(handler).await;
+    assert_eq!((first.checkpoint_as(), first.spent["calls"]), (Some(3_u64), 2));
+    let second = trial().after(&first).run(handler).await;
+    assert_eq!((second.checkpoint_as(), second.spent["calls"]), (Some(4_u64), 4));
+    let third = trial().after(&second).run(handler).await;
+    assert!(
+        matches!(third.ended, Ended::Stopped { cause: StopCause::BudgetExceeded, .. }),
+        "{:?}",
+        third.ended
+    );
+}

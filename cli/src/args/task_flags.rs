@@ -53,10 +53,10 @@ pub(crate) struct TaskFlags {
     /// When it ends wherever it is, queueing and retries included: a duration from now with its unit, 1ms to 10 years, or a time as for --at, which may not have passed (a minute is let go, for clocks differ) [default: never]
     #[arg(long, value_name = "DUR|TIME", value_parser = values::deadline)]
     deadline: Option<Deadline>,
-    /// Tell of a run without output, progress or phase for so long, once a silence: a duration with its unit, 1ms to 10 years, or none [default: enqueue none, exec 120s]
+    /// Tell of a run without output, progress, phase, charge or checkpoint for so long, once a silence: a duration with its unit, 1ms to 10 years, or none [default: enqueue none, exec 120s]
     #[arg(long, value_name = "DUR|none", value_parser = values::silence_notice)]
     silence_notice: Option<OrNone>,
-    /// End a run without output, progress or phase for so long, as stalled: a duration with its unit, 1ms to 10 years, or none [default: none]
+    /// End a run without output, progress, phase, charge or checkpoint for so long, as stalled: a duration with its unit, 1ms to 10 years, or none [default: none]
     #[arg(long, value_name = "DUR|none", value_parser = values::stall_timeout)]
     stall_timeout: Option<OrNone>,
     /// What it may spend over all attempts: a name and a maximum; repeatable, each name once, at most 16 [default: none]

@@ -13,6 +13,9 @@ async fn r12_the_next_attempt_reads_the_checkpoint_of_the_one_before() {
     let record = kit.reaches(handle.id(), TaskState::Completed).await;
     assert_eq!(record.attempt, 2);
     assert_eq!(record.checkpoint_bytes, Some(1));
+    assert_eq!(handle.checkpoint_as::<u64>().await.unwrap(), Some(7));
+    let wrong = handle.checkpoint_as::<String>().await.unwrap_err().to_string();
+    assert!(wrong.contains("checkpoint") && !wrong.contains('7'), "{wrong}");
     hands.stop().await;
     kit.end([]).await;
 }

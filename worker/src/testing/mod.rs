@@ -110,8 +110,20 @@ pub struct Report<O> {
     pub phases: Vec<(String, Option<Duration>)>,
     /// What it spent, by budget.
     pub spent: BTreeMap<String, u64>,
-    /// The checkpoint that it left, or found: MessagePack.
+    /// The checkpoint that it left, or found: MessagePack. See [`checkpoint_as`](Self::checkpoint_as).
     pub checkpoint: Option<Vec<u8>>,
+}
+
+impl<O> Report<O> {
+    /// The checkpoint, decoded.
+    ///
+    /// # Panics
+    /// If it is of another type.
+    #[must_use]
+    pub fn checkpoint_as<C: serde::de::DeserializeOwned>(&self) -> Option<C> {
+        let decoded = |bytes: &Vec<u8>| decode("checkpoint", bytes);
+        self.checkpoint.as_ref().map(|bytes| decoded(bytes).unwrap_or_else(|error| panic!("{error}")))
+    }
 }
 
 /// One run of a task, about to be tried. See the [module](self) for an example.
@@ -122,6 +134,7 @@ pub struct Trial {
     attempt: u64,
     failures: u64,
     checkpoint: Option<Vec<u8>>,
+    spent: BTreeMap<String, u64>,
     stop_after: Option<(Duration, StopCause)>,
 }
 
@@ -145,7 +158,7 @@ impl Trial {
             result_rule: spec.result_rule,
             origins: spec.origins,
         };
-        Self { body, attempt: 1, failures: 0, checkpoint: None, stop_after: None }
+        Self { body, attempt: 1, failures: 0, checkpoint: None, spent: BTreeMap::new(), stop_after: None }
     }
 
     /// Which attempt it is, from 1, and how many failed before. Defaults to the first.
@@ -167,6 +180,13 @@ impl Trial {
     /// If it cannot be encoded.
     pub fn checkpoint<C: serde::Serialize + ?Sized>(mut self, left: &C) -> Self {
         self.checkpoint = Some(encode("checkpoint", left).unwrap_or_else(|error| panic!("{error}")));
+        self
+    }
+
+    /// The next attempt after one that was tried: it finds its checkpoint, and what it has spent is spent.
+    pub fn after<O>(mut self, earlier: &Report<O>) -> Self {
+        (self.attempt, self.checkpoint) = (self.attempt + 1, earlier.checkpoint.clone());
+        self.spent.clone_from(&earlier.spent);
         self
     }
 
@@ -217,7 +237,8 @@ impl Trial {
         Fut: Future<Output = Result<T::Output, E>> + Send + 'static,
         E: Into<TaskError> + Send + 'static,
     {
-        let recorder = Arc::new(Recorder::new(&self.body.bounds.budgets, self.checkpoint.clone()));
+        let recorder =
+            Arc::new(Recorder::new(&self.body.bounds.budgets, &self.spent, self.checkpoint.clone()));
         let mut handlers = Handlers::default();
         handlers.add(handler).unwrap_or_else(|error| panic!("{error}"));
         let executor = executor(handlers, &recorder);

@@ -31,9 +31,17 @@ pub(super) struct Told {
 }
 
 impl Recorder {
-    pub(super) fn new(budgets: &BTreeMap<BudgetName, u64>, checkpoint: Option<Vec<u8>>) -> Self {
-        let unspent = |(name, most): (&BudgetName, &u64)| (name.clone(), BudgetUse { most: *most, spent: 0 });
-        let budgets = budgets.iter().map(unspent).collect();
+    /// `spent`: what earlier attempts have spent.
+    pub(super) fn new(
+        budgets: &BTreeMap<BudgetName, u64>,
+        spent: &BTreeMap<String, u64>,
+        checkpoint: Option<Vec<u8>>,
+    ) -> Self {
+        let held = |(name, most): (&BudgetName, &u64)| {
+            let spent = spent.get(name.as_str()).copied().unwrap_or_default();
+            (name.clone(), BudgetUse { most: *most, spent })
+        };
+        let budgets = budgets.iter().map(held).collect();
         Self { told: Mutex::new(Told { budgets, checkpoint, ..Told::default() }) }
     }
 
