@@ -165,7 +165,7 @@ pub struct SeenTask {
     pub checkpoint: bool,
     /// A look of the reaper found no lease.
     pub suspected: bool,
-    /// Until when its lease lasts; none when it has lapsed or there is none.
+    /// Until when its lease lasts, the claim being the first; none when it has lapsed or it has no run.
     pub lease_until: Option<u64>,
 }
 
@@ -176,9 +176,10 @@ pub struct Seen {
     pub tasks: BTreeMap<TaskNo, SeenTask>,
     /// The ready streams, `urgent again high normal low`, each in order; empty ones are left out.
     pub ready: BTreeMap<&'static str, Vec<TaskNo>>,
-    /// The members of each lane by its text, in order, with its limit.
+    /// The members of each lane by its text, in order, with its limit. Lanes without members have a row only where their
+    /// limit is not 1.
     pub lanes: BTreeMap<String, (u32, Vec<TaskNo>)>,
-    /// Ids that are remembered as gone.
+    /// Ids that are remembered as gone: those removed less than a minute ago, in ascending order.
     pub gone: Vec<TaskNo>,
 }
 
