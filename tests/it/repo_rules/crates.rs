@@ -9,7 +9,7 @@ use super::Offences;
 use super::source::{code_lines, file, files, root};
 
 /// Which of our crates may depend on which, in any kind of dependency.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("leasehold-common", &[]),
     ("leasehold-producer", &["leasehold-common"]),
     ("leasehold-worker", &["leasehold-common"]),
@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
     (BENCH, &["leasehold-common", "leasehold-producer", "leasehold-worker", "leasehold-reaper"]),
     ("leasehold", &["leasehold-common", "leasehold-producer", "leasehold-worker", "leasehold-reaper", BENCH]),
     (TESTS, &["leasehold-common", "leasehold-producer", "leasehold-worker", "leasehold-reaper", "leasehold"]),
+    (PROOF, &["leasehold-common", TESTS]),
 ];
 
 /// The libraries that this project is built on, each really used by a crate that ships.
@@ -24,6 +25,7 @@ const USED: [&str; 9] =
     ["redis", "deadpool-redis", "tokio", "serde", "rmp-serde", "tracing", "uuid", "futures", "clap"];
 
 const TESTS: &str = "leasehold-tests";
+const PROOF: &str = "leasehold-proof";
 const BENCH: &str = "leasehold-bench";
 
 /// One of our crates.
@@ -63,10 +65,10 @@ fn our_crates_depend_only_along_the_arrows() {
 }
 
 #[test]
-fn only_common_bench_and_tests_depend_on_redis() {
+fn only_common_bench_tests_and_proof_depend_on_redis() {
     let mut offences = Offences::default();
     for member in our_crates() {
-        let may = ["leasehold-common", BENCH, TESTS].contains(&member.name.as_str());
+        let may = ["leasehold-common", BENCH, TESTS, PROOF].contains(&member.name.as_str());
         for (library, kind) in &member.dependencies {
             if !may && ["redis", "deadpool-redis"].contains(&library.as_str()) {
                 offences.add(&member.manifest, format!("{kind} dependency on {library}"));

@@ -121,15 +121,18 @@ impl Queue {
 
     /// Sets the limit of a lane; the one before.
     pub async fn limit_lane_of(&self, lane: &Lane, limit: u32) -> u32 {
+        self.expect_limit(Some(lane), limit);
+        self.store.set_lane_limit(&self.name, lane, limit).await.expect("a limit")
+    }
+
+    /// Before a limit of a lane is set: it may have let so many go by the time that a lower one is.
+    pub fn expect_limit(&self, lane: Option<&Lane>, limit: u32) {
+        let Some(lane) = lane else { return };
         let key = self.keys().lane(lane);
         let hash = key.rsplit(':').next().expect("a hash").to_owned();
-        {
-            // A higher one may have let so many go by the time that a lower one is set.
-            let mut let_go = self.let_go.borrow_mut();
-            let most = let_go.entry(hash).or_default();
-            *most = u64::from(limit).max(*most);
-        }
-        self.store.set_lane_limit(&self.name, lane, limit).await.expect("a limit")
+        let mut let_go = self.let_go.borrow_mut();
+        let most = let_go.entry(hash).or_default();
+        *most = u64::from(limit).max(*most);
     }
 
     /// States of tasks, as one text: `running waiting -`.

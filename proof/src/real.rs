@@ -1,0 +1,83 @@
+//! The real scripts as an [`Oracle`]: a private Redis, its clock driven, and a store that is asked by blocking.
+
+use futures::executor::block_on;
+use leasehold_common::store::Store;
+use leasehold_tests::queue::{Queue, START};
+use tokio::runtime::Runtime;
+
+use crate::caller::{Caller, Runs};
+use crate::direct::Direct;
+use crate::view::View;
+use crate::words::{Answer, Call, Oracle, Seen, World};
+
+/// The real scripts. Not to be used inside an async runtime: it has one of its own.
+pub struct Real {
+    /// Who makes the calls.
+    pub caller: Caller,
+    /// What its workers were told by claims.
+    pub runs: Runs,
+    /// The way to Redis.
+    pub direct: Direct,
+    queue: Queue,
+    runtime: Runtime,
+    store: Store,
+}
+
+impl Real {
+    /// A server of its own with an empty queue; the time is [`START`].
+    pub fn start(world: World) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let queue = runtime.block_on(Queue::with(world.settings));
+        let direct = Direct::new(queue.server.connection(), queue.keys().prefix());
+        let store = Store::over(std::sync::Arc::new(direct.clone()), queue.store.namespace().clone());
+        let store = store.with_settings(world.settings);
+        Self { caller: Caller::new(world), runs: Runs::new(), direct, queue, runtime, store }
+    }
+
+    /// Everything anew, on the same server.
+    pub fn reset(&mut self) {
+        self.runs.clear();
+        self.runtime.block_on(self.queue.reset());
+    }
+
+    /// The world.
+    pub fn world(&self) -> &World {
+        &self.caller.world
+    }
+
+    /// All keys as they are.
+    pub fn view(&self) -> View {
+        self.direct.view(false)
+    }
+
+    /// Panics unless all invariants hold that tests and the doctor know.
+    #[track_caller]
+    pub fn check(&self) {
+        self.runtime.block_on(self.queue.check());
+    }
+}
+
+impl Oracle for Real {
+    fn play(&mut self, call: &Call) -> Answer {
+        if let Call::Pass { ms } = call {
+            self.queue.advance(*ms);
+            return Answer::Passed;
+        }
+        if let Call::Limit { task, limit } = call {
+            self.queue.expect_limit(self.caller.world.tasks[*task].body.lane.as_ref(), *limit);
+        }
+        let made = block_on(self.caller.make(&self.store, &self.runs, call));
+        let made = made.unwrap_or_else(|error| panic!("{call:?}: {error}"));
+        self.runs.extend(made.handed_out.into_iter().map(|one| (one.run, one.id)));
+        made.answer
+    }
+
+    fn seen(&self) -> Seen {
+        self.view().seen()
+    }
+
+    fn now(&self) -> u64 {
+        debug_assert!(self.queue.now() >= START);
+        self.queue.now()
+    }
+}
