@@ -5,7 +5,7 @@ CARGO ?= cargo
 ALL := --workspace
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-wedge test cases soak check fmt lint doc rules deny rows bench bench-peers layout-bench bench-instructions valgrind redis clean
+.PHONY: help build demo demo-wedge test cases soak explore check fmt lint doc rules deny rows bench bench-peers layout-bench bench-instructions valgrind redis clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,13 @@ MINUTES ?= 10
 soak: redis build ## break everything at once for MINUTES (10) by SEED (1), and judge what came of it
 	LEASEHOLD_SOAK_SEED=$(SEED) LEASEHOLD_SOAK_MINUTES=$(MINUTES) \
 		$(CARGO) nextest run $(ALL) --profile soak --no-capture -E 'test(heavy_soak_)'
+
+# What `make explore` is told: `make explore EXPLORE='--world lane --pairs 1000000'` goes further into one world.
+EXPLORE ?=
+
+explore: redis ## take every step from every state of small worlds on the real scripts (up to an hour)
+	$(CARGO) build --package leasehold-proof --bins
+	target/debug/leasehold-explore $(EXPLORE)
 
 check: ## what must be clean before a commit, tests apart
 	$(CARGO) fmt --all --check

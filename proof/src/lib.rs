@@ -3,11 +3,13 @@
 //! - [`words`]: calls, answers and what can be seen of a queue, in the words that all layers share
 //! - [`caller`]: such calls as the store takes them; [`direct`]: the way to Redis; [`view`]: all keys at one moment
 //! - [`real`]: the real scripts, as one that plays such calls
+//! - [`explore`]: every interleaving of small worlds, on the real scripts
 //!
 //! `docs/proof.md` says what is proven, how far, and what is not.
 
 pub mod caller;
 pub mod direct;
+pub mod explore;
 pub mod real;
 pub mod view;
 pub mod words;

@@ -3,9 +3,10 @@
 use futures::executor::block_on;
 use leasehold_common::store::Store;
 use leasehold_tests::queue::{Queue, START};
+use leasehold_tests::redis_server::{RedisBuilder, RedisServer};
 use tokio::runtime::Runtime;
 
-use crate::caller::{Caller, Runs};
+use crate::caller::{Caller, Made, Runs};
 use crate::direct::Direct;
 use crate::view::View;
 use crate::words::{Answer, Call, Oracle, Seen, World};
@@ -26,8 +27,13 @@ pub struct Real {
 impl Real {
     /// A server of its own with an empty queue; the time is [`START`].
     pub fn start(world: World) -> Self {
+        Self::on(RedisServer::builder().no_persistence(), world)
+    }
+
+    /// The same on a server of its own kind.
+    pub fn on(server: RedisBuilder, world: World) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let queue = runtime.block_on(Queue::with(world.settings));
+        let queue = runtime.block_on(Queue::on(server, world.settings));
         let direct = Direct::new(queue.server.connection(), queue.keys().prefix());
         let store = Store::over(std::sync::Arc::new(direct.clone()), queue.store.namespace().clone());
         let store = store.with_settings(world.settings);
@@ -37,7 +43,14 @@ impl Real {
     /// Everything anew, on the same server.
     pub fn reset(&mut self) {
         self.runs.clear();
-        self.runtime.block_on(self.queue.reset());
+        self.runtime.block_on(async {
+            // After a restart the first call finds its connection broken.
+            let register = || self.queue.store.register(&self.queue.name);
+            if register().await.is_err() {
+                register().await.expect("register");
+            }
+            self.queue.reset().await;
+        });
     }
 
     /// The world.
@@ -50,6 +63,46 @@ impl Real {
         self.direct.view(false)
     }
 
+    /// Restarts the server from what it has on disk.
+    pub fn restart(&mut self) {
+        self.queue.server.restart();
+        self.queue.reconnect();
+        self.direct.reconnect(self.queue.server.connection());
+    }
+
+    /// What its keys begin with.
+    pub fn caller_prefix(&self) -> String {
+        self.queue.keys().prefix().to_owned()
+    }
+
+    /// Before a limit of a lane is set: the checks of the queue know of it.
+    pub fn expect(&self, call: &Call) {
+        if let Call::Limit { task, limit } = call {
+            self.queue.expect_limit(self.caller.world.tasks[*task].body.lane.as_ref(), *limit);
+        }
+    }
+
+    /// Makes any call, for workers that know these runs.
+    ///
+    /// # Panics
+    /// When the store fails.
+    pub fn play_for(&self, runs: &Runs, call: &Call) -> Made {
+        if let Call::Pass { ms } = call {
+            self.queue.advance(*ms);
+            return Answer::Passed.into();
+        }
+        self.expect(call);
+        self.make(runs, call).unwrap_or_else(|error| panic!("{call:?}: {error}"))
+    }
+
+    /// Makes a call that is not the passing of time, for workers that know these runs.
+    ///
+    /// # Errors
+    /// Those of the store: a script that fails or answers what it may not.
+    pub fn make(&self, runs: &Runs, call: &Call) -> leasehold_common::Result<Made> {
+        block_on(self.caller.make(&self.store, runs, call))
+    }
+
     /// Panics unless all invariants hold that tests and the doctor know.
     #[track_caller]
     pub fn check(&self) {
@@ -59,15 +112,7 @@ impl Real {
 
 impl Oracle for Real {
     fn play(&mut self, call: &Call) -> Answer {
-        if let Call::Pass { ms } = call {
-            self.queue.advance(*ms);
-            return Answer::Passed;
-        }
-        if let Call::Limit { task, limit } = call {
-            self.queue.expect_limit(self.caller.world.tasks[*task].body.lane.as_ref(), *limit);
-        }
-        let made = block_on(self.caller.make(&self.store, &self.runs, call));
-        let made = made.unwrap_or_else(|error| panic!("{call:?}: {error}"));
+        let made = self.play_for(&self.runs, call);
         self.runs.extend(made.handed_out.into_iter().map(|one| (one.run, one.id)));
         made.answer
     }

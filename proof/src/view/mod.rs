@@ -90,6 +90,16 @@ impl View {
         self.count("config", "clock")
     }
 
+    /// Sets the time, ms.
+    pub fn set_clock(&mut self, now: u64) {
+        let Some(config) = self.keys.get_mut("config") else { return };
+        let mut changed = Held::clone(config);
+        if let Some(at) = changed.parts.iter().position(|part| part == b"clock") {
+            changed.parts[at + 1] = now.to_string().into_bytes();
+        }
+        *config = Arc::new(changed);
+    }
+
     /// The lease T, ms.
     pub fn lease_ms(&self) -> u64 {
         self.count("config", "lease_ms")
