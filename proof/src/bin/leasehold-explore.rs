@@ -16,7 +16,7 @@ struct Options {
     #[arg(long)]
     depth: Option<usize>,
     /// The most pairs of state and action in a world
-    #[arg(long, default_value_t = 250_000)]
+    #[arg(long, default_value_t = 150_000)]
     pairs: usize,
     /// How many servers at a time, each with a thread; 0 = as many as there are cores
     #[arg(long, default_value_t = 0)]
@@ -62,8 +62,8 @@ fn main() -> ExitCode {
 
 fn heading() -> String {
     format!(
-        "{:10} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>8} {:>7}",
-        "world", "states", "pairs", "depth", "ends", "drained", "replayed", "seconds", "breach"
+        "{:10} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6} {:>8} {:>7}",
+        "world", "states", "pairs", "depth", "ends", "drained", "replayed", "twins", "seconds", "breach"
     )
 }
 
@@ -72,8 +72,8 @@ fn row(r: &Report) -> String {
     let breach = if r.breach.is_some() { "YES" } else { "none" };
     let seconds = r.time.as_secs_f64();
     format!(
-        "{:10} {:>9} {:>9} {depth:>6} {:>9} {:>9} {:>9} {seconds:>8.1} {breach:>7}",
-        r.world, r.states, r.pairs, r.ends, r.drained, r.replayed
+        "{:10} {:>9} {:>9} {depth:>6} {:>9} {:>9} {:>9} {:>6} {seconds:>8.1} {breach:>7}",
+        r.world, r.states, r.pairs, r.ends, r.drained, r.replayed, r.twins
     )
 }
 
@@ -82,14 +82,15 @@ fn total(reports: &[Report]) -> String {
     let seconds: f64 = reports.iter().map(|report| report.time.as_secs_f64()).sum();
     let breaches = reports.iter().filter(|report| report.breach.is_some()).count();
     format!(
-        "{:10} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {seconds:>8.1} {breaches:>7}",
+        "{:10} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6} {seconds:>8.1} {breaches:>7}",
         "total",
         sum(|r| r.states),
         sum(|r| r.pairs),
         "",
         sum(|r| r.ends),
         sum(|r| r.drained),
-        sum(|r| r.replayed)
+        sum(|r| r.replayed),
+        sum(|r| r.twins)
     )
 }
 

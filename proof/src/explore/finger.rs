@@ -167,10 +167,11 @@ impl<'a> Scribe<'a> {
         let gap = (watch - gap.unwrap_or(watch - FAR_MS)).min(2 * lease);
         self.ink.number(silent);
         self.ink.number(gap);
-        // Only stops that were recorded before it ask when the gap was.
-        let stops = |record: &&Record| record.state.has_run() && record.rare.sp.is_some();
-        if self.records.values().any(|record| stops(&record)) {
-            self.ink.number(self.now - field("gap_at"));
+        // Only a stop that was recorded before the gap asks when that was.
+        let gap_at = field("gap_at");
+        let asks = |record: &Record| record.rare.sp.as_ref().is_some_and(|stop| gap_at > whole(stop.at));
+        if self.records.values().any(|record| record.state.has_run() && asks(record)) {
+            self.ink.number(self.now - gap_at);
         }
     }
 
@@ -361,7 +362,7 @@ fn mind(ink: &mut Ink, mind: &Mind, views: &[&View]) {
         // A `rev` that was retried once is either named by a client, as above, or by nobody.
         ink.flag(record.rare.rr.is_some_and(|rr| mind.named_rev.contains(&Some(rr as u64))));
     }
-    mind.enqueued.iter().for_each(|n| ink.number((*n).into()));
+    mind.enqueued.iter().for_each(|sent| ink.flag(*sent));
     mind.aborts.iter().for_each(|n| ink.number((*n).into()));
     ink.flag(mind.other);
     mind.dead.iter().for_each(|dead| ink.flag(*dead));

@@ -40,8 +40,8 @@ pub struct WorkerMind {
 pub struct Mind {
     /// The workers.
     pub workers: Vec<WorkerMind>,
-    /// How often each task was enqueued.
-    pub enqueued: Vec<u8>,
+    /// Which tasks were enqueued. To enqueue one again is to repeat what got no answer.
+    pub enqueued: Vec<bool>,
     /// Another task was enqueued under an id of these.
     pub other: bool,
     /// How many abort requests each task got.
@@ -68,7 +68,7 @@ impl Mind {
         let tasks = plan.world.tasks.len();
         Self {
             workers: vec![WorkerMind::default(); plan.world.workers],
-            enqueued: vec![0; tasks],
+            enqueued: vec![false; tasks],
             other: false,
             aborts: vec![0; tasks],
             named_rev: vec![None; tasks],
@@ -101,7 +101,7 @@ impl Mind {
         match call {
             Call::Enqueue(tasks) => {
                 for task in tasks {
-                    self.enqueued[*task] = self.enqueued[*task].saturating_add(1);
+                    self.enqueued[*task] = true;
                 }
             }
             Call::EnqueueOther(_) => self.other = true,
@@ -227,9 +227,11 @@ impl<'a> Menu<'a> {
 
     fn producer(&mut self) {
         for batch in &self.plan.batches {
-            let fits = |task: &TaskNo| self.mind.enqueued[*task] < self.plan.enqueues;
-            if batch.iter().all(fits) {
+            let is_new = |task: &TaskNo| !self.mind.enqueued[*task];
+            if batch.iter().all(is_new) {
                 self.heard(Call::Enqueue(batch.clone()));
+            } else if !batch.iter().any(is_new) {
+                self.unheard(Call::Enqueue(batch.clone()));
             }
         }
         if self.plan.other && !self.mind.other {

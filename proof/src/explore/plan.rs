@@ -2,6 +2,7 @@
 
 use leasehold_common::store::Outcome;
 
+use super::step::Step;
 use crate::words::{TaskNo, World};
 
 /// A world and the calls that are made in it.
@@ -13,12 +14,12 @@ pub struct Plan {
     pub about: &'static str,
     /// Its servers keep an append-only file, and are restarted.
     pub restarts: bool,
-    /// The longest path.
+    /// How every path begins: what leads to where it gets interesting.
+    pub begins: Vec<Step>,
+    /// The longest path from there.
     pub depth: usize,
     /// The batches that are enqueued.
     pub batches: Vec<Vec<TaskNo>>,
-    /// How often a task may be enqueued.
-    pub enqueues: u8,
     /// Another task is enqueued under an id.
     pub other: bool,
     /// How many tasks a claim asks for.

@@ -1,6 +1,6 @@
 //! Breadth first through the states of a world, so that the first path to a breach is a shortest one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +15,11 @@ use super::step::Step;
 
 /// So many paths of a world are gone once more without a stop.
 const REPLAYS: usize = 100;
+
+/// States that merged into one that was known: one of so many is held beside it.
+const TWINS_OF: u128 = 64;
+/// So many of them in a world.
+const TWINS: usize = 200;
 
 /// How far to go.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +52,7 @@ pub struct Report {
     pub states: usize,
     /// Distinct pairs of state and action, each judged.
     pub pairs: usize,
-    /// All paths up to so many steps were taken.
+    /// All paths up to so many steps, behind those with which the world begins, were taken.
     pub depth: usize,
     /// There is nothing beyond that depth.
     pub whole: bool,
@@ -55,6 +60,8 @@ pub struct Report {
     pub drained: usize,
     /// Ends whose paths were gone once more without a stop, and at which the doctor looked.
     pub replayed: usize,
+    /// Pairs of states that merged and were gone on from both: each step led both to the same.
+    pub twins: usize,
     /// How many ends there were.
     pub ends: usize,
     /// How long it took.
@@ -68,6 +75,17 @@ struct Node {
     number: u32,
     state: State,
 }
+
+/// A state that merged into one that was known, with the step that led to it.
+struct Twin {
+    finger: Finger,
+    from: u32,
+    step: Step,
+    state: State,
+}
+
+/// Where the steps from a state lead.
+type Ways = BTreeMap<Finger, Step>;
 
 /// A breach, as it is noted: behind this state and these further steps.
 struct Found {
@@ -90,6 +108,9 @@ struct Shared {
     drained: Mutex<HashMap<Finger, usize>>,
     drains: AtomicUsize,
     replays: AtomicUsize,
+    ways: Mutex<HashMap<Finger, Ways>>,
+    twins: Mutex<Vec<Twin>>,
+    compared: AtomicUsize,
 }
 
 fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
@@ -111,10 +132,19 @@ pub fn search(plan: Plan, limits: Limits, model: MakeShadow) -> Report {
         drained: Mutex::default(),
         drains: AtomicUsize::new(0),
         replays: AtomicUsize::new(0),
+        ways: Mutex::default(),
+        twins: Mutex::default(),
+        compared: AtomicUsize::new(0),
     };
     let mut sessions: Vec<Session> =
         (0..limits.jobs).map(|_| Session::start(shared.plan.clone(), model)).collect();
-    let root = sessions[0].root();
+    let root = match sessions[0].walk(&shared.plan.begins) {
+        Ok(root) => root,
+        Err(problems) => {
+            shared.note(0, Vec::new(), problems);
+            sessions[0].root()
+        }
+    };
     lock(&shared.known).insert(finger(&shared.plan, &root));
     lock(&shared.found_by).push((0, Step::Tick));
     let mut level = vec![Node { number: 0, state: root }];
@@ -131,6 +161,7 @@ pub fn search(plan: Plan, limits: Limits, model: MakeShadow) -> Report {
         }
     }
     let (ends, whole) = (level.len(), level.is_empty() && done < depth);
+    shared.compare_twins(&mut sessions);
     shared.finish_all(&mut sessions, level);
     let states = lock(&shared.known).len();
     let breach = lock(&shared.breach).take();
@@ -141,6 +172,7 @@ pub fn search(plan: Plan, limits: Limits, model: MakeShadow) -> Report {
         depth: done,
         whole,
         drained: shared.drains.load(Ordering::Relaxed),
+        twins: shared.compared.load(Ordering::Relaxed),
         replayed: shared.replays.load(Ordering::Relaxed),
         ends,
         time: shared.begun.elapsed(),
@@ -181,23 +213,68 @@ impl Shared {
     }
 
     fn expand_one(&self, session: &mut Session, node: &Node, next: &mut Vec<Node>) {
-        let packed = Packed::of(&node.state, &session.prefix());
-        let ends = packed.ends(&self.plan);
-        for step in Menu::steps(&self.plan, &node.state.mind, &ends, node.state.mark_age()) {
-            self.pairs.fetch_add(1, Ordering::Relaxed);
-            match session.take(&packed, &step) {
-                Ok(state) => {
-                    if !lock(&self.known).insert(finger(&self.plan, &state)) {
-                        continue;
-                    }
+        let mut ways = Ways::new();
+        let from = node.number;
+        self.each_step(session, &node.state, |step, taken| match taken {
+            Ok(state) => {
+                self.pairs.fetch_add(1, Ordering::Relaxed);
+                let finger = finger(&self.plan, &state);
+                ways.insert(finger, step.clone());
+                if lock(&self.known).insert(finger) {
                     let mut found_by = lock(&self.found_by);
-                    found_by.push((node.number, step));
+                    found_by.push((from, step));
                     let number = u32::try_from(found_by.len() - 1).expect("fewer states than that");
                     drop(found_by);
                     next.push(Node { number, state });
+                } else if finger.is_multiple_of(TWINS_OF) && lock(&self.twins).len() < TWINS {
+                    lock(&self.twins).push(Twin { finger, from, step, state });
                 }
-                Err(problems) => self.note(node.number, vec![step], problems),
             }
+            Err(problems) => self.note(from, vec![step], problems),
+        });
+        let own = finger(&self.plan, &node.state);
+        if own.is_multiple_of(TWINS_OF) {
+            lock(&self.ways).insert(own, ways);
+        }
+    }
+
+    /// Takes every step that may come next.
+    fn each_step(
+        &self,
+        session: &mut Session,
+        state: &State,
+        mut then: impl FnMut(Step, Result<State, Vec<String>>),
+    ) {
+        let packed = Packed::of(state, &session.prefix());
+        let ends = packed.ends(&self.plan);
+        for step in Menu::steps(&self.plan, &state.mind, &ends, state.mark_age()) {
+            let taken = session.take(&packed, &step);
+            then(step, taken);
+        }
+    }
+
+    /// Goes on from states that merged into others: their steps must lead to the same states.
+    fn compare_twins(&self, sessions: &mut [Session]) {
+        let twins = std::mem::take(&mut *lock(&self.twins));
+        for twin in twins {
+            let known = lock(&self.ways).get(&twin.finger).cloned();
+            let Some(known) = known.filter(|_| !self.stop.load(Ordering::Relaxed)) else { continue };
+            let mut ways = Ways::new();
+            self.each_step(&mut sessions[0], &twin.state, |step, taken| match taken {
+                Ok(state) => drop(ways.insert(finger(&self.plan, &state), step)),
+                Err(problems) => self.note(twin.from, vec![twin.step.clone(), step], problems),
+            });
+            let only = |one: &Ways, other: &Ways| {
+                let only = one.iter().filter(|(finger, _)| !other.contains_key(finger));
+                only.map(|(_, step)| step.code()).collect::<Vec<_>>()
+            };
+            let (here, there) = (only(&ways, &known), only(&known, &ways));
+            if !(here.is_empty() && there.is_empty()) {
+                let problem =
+                    format!("the fingerprint merges what differs: only here {here:?}, only there {there:?}");
+                self.note(twin.from, vec![twin.step], vec![problem]);
+            }
+            self.compared.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -252,6 +329,7 @@ impl Shared {
             steps.push(step.clone());
             at = *from;
         }
+        steps.extend(self.plan.begins.iter().rev().cloned());
         steps.reverse();
         steps
     }

@@ -9,7 +9,8 @@ use leasehold_common::store::{NewTask, Outcome, QueueSettings, RetryAdvice};
 use leasehold_tests::queue::{budgets, in_lane_with, task_with};
 
 use super::plan::Plan;
-use crate::words::World;
+use super::step::Step;
+use crate::words::{Call, World};
 
 /// A second, the step of time: a beat.
 const SECOND: Duration = Duration::from_secs(1);
@@ -60,9 +61,9 @@ fn plan(name: &'static str, about: &'static str, tasks: Vec<NewTask>) -> Plan {
         world: World { name, settings: settings(), tasks, workers: 3 },
         about,
         restarts: false,
+        begins: Vec::new(),
         depth: 8,
         batches,
-        enqueues: 2,
         other: false,
         wants: vec![1],
         closing: false,
@@ -77,18 +78,42 @@ fn plan(name: &'static str, about: &'static str, tasks: Vec<NewTask>) -> Plan {
         checkpoint: false,
         unkillable: false,
         limits: (Vec::new(), 0),
-        leaps: vec![1000, 3000],
+        leaps: vec![3000],
         cleanup: false,
         declares: false,
-        faults: 2,
+        faults: 1,
         failovers: 0,
         window: 0,
     }
 }
 
+/// A path that begins with all tasks enqueued in one call.
+fn enqueued(tasks: usize) -> Vec<Step> {
+    vec![Step::Heard(Call::Enqueue((0..tasks).collect()))]
+}
+
+/// One that begins with a task that the first worker runs.
+fn running() -> Vec<Step> {
+    let claim = Call::Claim { worker: 0, number: 1, want: 1, closing: false };
+    [enqueued(1), vec![Step::Heard(claim)]].concat()
+}
+
 /// All worlds, in the order in which they are explored.
 pub fn all() -> Vec<Plan> {
-    vec![one(), lane(), budget(), once(), abort(), bounds(), again(), pair(), limit(), fail_over(), restart()]
+    vec![
+        one(),
+        frozen(),
+        lane(),
+        budget(),
+        once(),
+        abort(),
+        bounds(),
+        again(),
+        pair(),
+        limit(),
+        fail_over(),
+        restart(),
+    ]
 }
 
 /// The world of this name.
@@ -100,11 +125,23 @@ fn one() -> Plan {
     Plan {
         depth: 12,
         outcomes: vec![done(), failed(RetryAdvice::Policy), Outcome::Released],
+        leaps: vec![1000, 3000],
+        faults: 2,
         ..plan(
             "one",
             "a task, two attempts, one reclaim: results, failures, releases",
             vec![small("t0", |_| {})],
         )
+    }
+}
+
+fn frozen() -> Plan {
+    Plan {
+        begins: [running(), vec![Step::Tick; 3]].concat(),
+        depth: 10,
+        outcomes: vec![done(), failed(RetryAdvice::Policy)],
+        declares: true,
+        ..plan("frozen", "a worker that was frozen until its run is suspected", vec![small("t0", |_| {})])
     }
 }
 
@@ -114,20 +151,18 @@ fn lane() -> Plan {
         batches: vec![vec![0], vec![1], vec![0, 1]],
         outcomes: vec![done(), failed(RetryAdvice::After(SECOND))],
         aborts: 1,
-        faults: 1,
         ..plan("lane", "two tasks of a lane, one at a time", vec![small_in_lane("t0"), small_in_lane("t1")])
     }
 }
 
 fn limit() -> Plan {
     Plan {
+        begins: enqueued(2),
         depth: 10,
         batches: vec![vec![0, 1]],
-        enqueues: 1,
         wants: vec![2],
         outcomes: vec![done(), Outcome::Released],
         limits: (vec![1, 2], 2),
-        faults: 1,
         ..plan(
             "limit",
             "two tasks of a lane whose limit changes",
@@ -139,8 +174,8 @@ fn limit() -> Plan {
 fn budget() -> Plan {
     let task = small("t0", |task| task.body.bounds.budgets = budgets(&[("calls", 2)]));
     Plan {
+        begins: running(),
         depth: 11,
-        enqueues: 1,
         outcomes: vec![done(), failed(RetryAdvice::Policy)],
         charge: Some(1),
         retries: 1,
@@ -151,14 +186,13 @@ fn budget() -> Plan {
 fn once() -> Plan {
     let task = |name| small(name, |task| task.body.policy.on_lease_expired = OnLeaseExpired::Fail);
     Plan {
+        begins: enqueued(2),
         depth: 10,
         batches: vec![vec![0, 1]],
-        enqueues: 1,
         wants: vec![1, 2],
         closing: true,
         outcomes: vec![done(), Outcome::Released],
         declares: true,
-        faults: 1,
         ..plan(
             "once",
             "two tasks that must not be started twice; workers that close, or are declared dead",
@@ -169,15 +203,14 @@ fn once() -> Plan {
 
 fn abort() -> Plan {
     Plan {
+        begins: running(),
         depth: 12,
-        enqueues: 1,
         outcomes: vec![done(), stopped(StopCause::Abort)],
         aborts: 2,
         grace: Some(0),
         abandon: true,
         retries: 1,
         unkillable: true,
-        faults: 1,
         ..plan(
             "abort",
             "aborts, repeated and made stricter, of a run that may not die; a retry",
@@ -193,11 +226,10 @@ fn bounds() -> Plan {
         task.body.bounds.stall_timeout = Some(2 * SECOND);
     });
     Plan {
+        begins: running(),
         depth: 11,
-        enqueues: 1,
         outcomes: vec![done(), stopped(StopCause::RunTimeout), Outcome::Snoozed(SECOND)],
         phase: Some(1000),
-        faults: 1,
         ..plan("bounds", "run timeout, phase timeout, stall and deadline", vec![task])
     }
 }
@@ -206,6 +238,7 @@ fn again() -> Plan {
     let settings =
         QueueSettings { retain_completed: 2 * SECOND, retain_aborted: Duration::ZERO, ..settings() };
     let mut plan = Plan {
+        begins: enqueued(1),
         depth: 11,
         other: true,
         outcomes: vec![done(), failed(RetryAdvice::Fatal)],
@@ -214,7 +247,6 @@ fn again() -> Plan {
         deletes: 1,
         checkpoint: true,
         cleanup: true,
-        faults: 1,
         ..plan("again", "retries, deletes, retention, ids that come again", vec![small("t0", |_| {})])
     };
     plan.world.settings = settings;
@@ -227,7 +259,6 @@ fn pair() -> Plan {
         batches: vec![vec![0, 0], vec![0, 1]],
         wants: vec![1, 2],
         outcomes: vec![done(), failed(RetryAdvice::After(SECOND))],
-        faults: 1,
         ..plan(
             "pair",
             "two plain tasks: the short way, batches, an id twice in a batch",
@@ -241,7 +272,6 @@ fn fail_over() -> Plan {
         depth: 11,
         outcomes: vec![done(), failed(RetryAdvice::Policy)],
         aborts: 1,
-        faults: 1,
         failovers: 1,
         window: 3,
         ..plan("failover", "a replica takes over without the last writes", vec![small("t0", |_| {})])
@@ -251,9 +281,9 @@ fn fail_over() -> Plan {
 fn restart() -> Plan {
     Plan {
         restarts: true,
+        begins: enqueued(2),
         depth: 5,
         batches: vec![vec![0, 1]],
-        enqueues: 1,
         outcomes: vec![done(), failed(RetryAdvice::After(SECOND))],
         leaps: vec![3000],
         faults: 0,
