@@ -26,7 +26,24 @@ struct Inner {
     /// What the next call is to be followed by.
     look: Option<bool>,
     view: Option<View>,
-    calls: usize,
+    /// The next call is not carried.
+    held: Option<HeldCall>,
+}
+
+/// What becomes of a call that is not carried.
+enum HeldCall {
+    /// It is kept here.
+    Kept(Option<ScriptCall>),
+    /// It is answered so.
+    Answered(Result<Value>),
+}
+
+/// One of many calls of a round trip: what goes in front, packed, with how many commands; the call, if there is one.
+pub struct Shot {
+    /// Commands in front.
+    pub before: (Vec<u8>, usize),
+    /// The call.
+    pub call: Option<ScriptCall>,
 }
 
 impl fmt::Debug for Direct {
@@ -46,7 +63,7 @@ impl Direct {
             before: Default::default(),
             look: None,
             view: None,
-            calls: 0,
+            held: None,
         })));
         direct.load();
         direct
@@ -92,9 +109,46 @@ impl Direct {
         self.inner().view.take()
     }
 
-    /// How many script calls it has carried since this was asked last.
-    pub fn take_calls(&self) -> usize {
-        std::mem::take(&mut self.inner().calls)
+    /// The script call that `make` begins with, without making it.
+    pub fn caught(&self, make: impl FnOnce()) -> Option<ScriptCall> {
+        self.inner().held = Some(HeldCall::Kept(None));
+        make();
+        match self.inner().held.take() {
+            Some(HeldCall::Kept(call)) => call,
+            _ => None,
+        }
+    }
+
+    /// The next call is answered so, and not carried.
+    pub fn answer_next(&self, answer: Result<Value>) {
+        self.inner().held = Some(HeldCall::Answered(answer));
+    }
+
+    /// Many calls in one round trip, each behind what goes in front of it, and followed by a look: the answers and views.
+    ///
+    /// # Panics
+    /// When Redis does not answer.
+    pub fn volley(&self, shots: &[Shot]) -> Vec<(Option<Result<Value>>, View)> {
+        let mut inner = self.inner();
+        let look = inner.look_command(true).get_packed_command();
+        let mut packed = Vec::with_capacity(shots.iter().map(|shot| shot.before.0.len() + 1024).sum());
+        for shot in shots {
+            packed.extend_from_slice(&shot.before.0);
+            packed.extend(shot.call.iter().flat_map(|call| evalsha(call).get_packed_command()));
+            packed.extend_from_slice(&look);
+        }
+        inner.connection.send_packed_command(&packed).expect("Redis takes commands");
+        let mut read = |shot: &Shot| {
+            for _ in 0..shot.before.1 {
+                inner.connection.recv_response().expect("a state is put there");
+            }
+            let answer = shot
+                .call
+                .as_ref()
+                .map(|call| inner.connection.recv_response().map_err(|error| failed(call, &error)));
+            (answer, View::of(inner.connection.recv_response().expect("the view can look")))
+        };
+        shots.iter().map(&mut read).collect()
     }
 
     /// One command.
@@ -140,23 +194,38 @@ impl Inner {
     }
 
     fn call(&mut self, call: &ScriptCall) -> Result<Value> {
-        let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(call.script.sha()).arg(call.keys.len()).arg(&call.keys[0]).arg(&call.keys[1]);
-        for arg in &call.args {
-            cmd.arg(&arg[..]);
+        match self.held.take() {
+            Some(HeldCall::Answered(answer)) => return answer,
+            Some(HeldCall::Kept(_)) => {
+                self.held = Some(HeldCall::Kept(Some(call.clone())));
+                return Err(Error::Protocol("the call is kept".into()));
+            }
+            None => {}
         }
-        self.calls += 1;
-        let mut commands = vec![cmd];
+        let mut commands = vec![evalsha(call)];
         if let Some(events) = self.look.take() {
             commands.push(self.look_command(events));
         }
-        let failed = |error: redis::RedisError| Error::Protocol(format!("{}: {error}", call.script.name));
-        let mut answers = self.round_trip(&commands).map_err(failed)?;
+        let mut answers = self.round_trip(&commands).map_err(|error| failed(call, &error))?;
         if commands.len() == 2 {
-            self.view = Some(View::of(answers.pop().expect("two answers").map_err(failed)?));
+            let view = answers.pop().expect("two answers").map_err(|error| failed(call, &error))?;
+            self.view = Some(View::of(view));
         }
-        answers.pop().expect("an answer").map_err(failed)
+        answers.pop().expect("an answer").map_err(|error| failed(call, &error))
     }
+}
+
+fn evalsha(call: &ScriptCall) -> Cmd {
+    let mut cmd = redis::cmd("EVALSHA");
+    cmd.arg(call.script.sha()).arg(call.keys.len()).arg(&call.keys[0]).arg(&call.keys[1]);
+    for arg in &call.args {
+        cmd.arg(&arg[..]);
+    }
+    cmd
+}
+
+fn failed(call: &ScriptCall, error: &redis::RedisError) -> Error {
+    Error::Protocol(format!("{}: {error}", call.script.name))
 }
 
 impl Transport for Direct {

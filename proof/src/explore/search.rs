@@ -247,10 +247,9 @@ impl Shared {
     ) {
         let packed = Packed::of(state, &session.prefix());
         let ends = packed.ends(&self.plan);
-        for step in Menu::steps(&self.plan, &state.mind, &ends, state.mark_age()) {
-            let taken = session.take(&packed, &step);
-            then(step, taken);
-        }
+        let steps = Menu::steps(&self.plan, &state.mind, &ends, state.mark_age());
+        let taken = session.take_all(&packed, &steps);
+        steps.into_iter().zip(taken).for_each(|(step, taken)| then(step, taken));
     }
 
     /// Goes on from states that merged into others: their steps must lead to the same states.

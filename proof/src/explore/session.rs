@@ -12,6 +12,7 @@ use super::safety::{Change, is_volatile};
 use super::state::{Mark, Records, Shadow, State, records};
 use super::step::Step;
 use crate::caller::Made;
+use crate::direct::Shot;
 use crate::real::Real;
 use crate::view::{Held, View};
 use crate::words::{Answer, Call};
@@ -82,12 +83,23 @@ impl<'a> Packed<'a> {
     }
 
     /// The commands, and one that sets the clock.
-    fn at(&self, prefix: &str, clock: u64) -> (Arc<Vec<u8>>, usize) {
+    fn at(&self, prefix: &str, clock: u64) -> (Vec<u8>, usize) {
         let mut commands = self.commands.clone();
         let mut cmd = redis::cmd("HSET");
         cmd.arg(format!("{prefix}config")).arg("clock").arg(clock);
         commands.extend(cmd.get_packed_command());
-        (Arc::new(commands), self.count + 1)
+        (commands, self.count + 1)
+    }
+}
+
+/// The call of a step, and how much time passes before it, or by it; none of a step that makes none.
+fn made_by<'a>(step: &'a Step, sweep: &'a Call, beat_ms: u64) -> Option<(&'a Call, u64)> {
+    match step {
+        Step::Heard(call) | Step::Unheard(call) => {
+            Some((call, if let Call::Pass { ms } = call { *ms } else { 0 }))
+        }
+        Step::Tick => Some((sweep, beat_ms)),
+        Step::Lag | Step::FailOver | Step::Restart => None,
     }
 }
 
@@ -134,39 +146,69 @@ impl Session {
     /// # Errors
     /// What is broken after it.
     pub fn take(&mut self, from: &Packed<'_>, step: &Step) -> Result<State, Vec<String>> {
-        match step {
-            Step::Heard(call) | Step::Unheard(call) => self.call(from, step, call, 0),
-            Step::Tick => self.call(from, step, &Call::Sweep, self.plan.beat_ms()),
-            Step::Lag => Ok(self.lag(from.state)),
-            Step::FailOver => self.fail_over(from.state),
-            Step::Restart => self.restart(from),
-        }
+        self.take_all(from, std::slice::from_ref(step)).pop().expect("one state")
     }
 
-    fn call(&mut self, from: &Packed<'_>, step: &Step, call: &Call, wait: u64) -> Result<State, Vec<String>> {
+    /// Takes each of these steps from a state, all in one round trip: the states, or what is broken after them.
+    pub fn take_all(&mut self, from: &Packed<'_>, steps: &[Step]) -> Vec<Result<State, Vec<String>>> {
         let state = from.state;
-        let ms = if let Call::Pass { ms } = call { *ms } else { wait };
-        let now = state.view.now() + ms;
-        let prefix = self.prefix();
-        let (before, count) = from.at(&prefix, now);
-        self.real.direct.put_before(before, count);
-        let (made, view) = if matches!(call, Call::Pass { .. }) {
-            (Made::from(Answer::Passed), self.real.direct.view(true))
-        } else {
-            self.real.direct.look_behind(true);
-            let made = self.real.make(&state.mind.runs(), call);
-            let made = made.map_err(|error| vec![format!("{call:?} failed: {error}")])?;
-            (made, self.real.direct.take_view().expect("a look behind the call"))
-        };
+        let runs = state.mind.runs();
+        let (sweep, prefix) = (Call::Sweep, self.prefix());
+        let mut shots = Vec::new();
+        for step in steps {
+            let Some((call, wait)) = made_by(step, &sweep, self.plan.beat_ms()) else { continue };
+            let before = from.at(&prefix, state.view.now() + wait);
+            let passes = matches!(call, Call::Pass { .. });
+            let call = (!passes).then(|| {
+                let caught = self.real.direct.caught(|| drop(self.real.make(&runs, call)));
+                caught.expect("a call that can be made")
+            });
+            shots.push(Shot { before, call });
+        }
+        let mut hits = self.real.direct.volley(&shots).into_iter();
+        let mut taken = Vec::with_capacity(steps.len());
+        for step in steps {
+            taken.push(match step {
+                Step::Lag => Ok(self.lag(state)),
+                Step::FailOver => self.fail_over(state),
+                Step::Restart => self.restart(from),
+                Step::Heard(_) | Step::Unheard(_) | Step::Tick => {
+                    let (call, wait) = made_by(step, &sweep, self.plan.beat_ms()).expect("a call");
+                    let (answer, view) = hits.next().expect("an answer for each");
+                    let made = answer.map_or_else(
+                        || Ok(Made::from(Answer::Passed)),
+                        |answer| {
+                            self.real.direct.answer_next(answer);
+                            self.real.make(&runs, call)
+                        },
+                    );
+                    match made {
+                        Ok(made) => self.judged(from, step, (call, wait), &made, view),
+                        Err(error) => Err(vec![format!("{call:?} failed: {error}")]),
+                    }
+                }
+            });
+        }
+        taken
+    }
+
+    /// The state that a call made, if nothing is broken.
+    fn judged(
+        &self,
+        from: &Packed<'_>,
+        step: &Step,
+        (call, wait): (&Call, u64),
+        made: &Made,
+        view: View,
+    ) -> Result<State, Vec<String>> {
+        let state = from.state;
         let after = records(&view).map_err(|problem| vec![problem])?;
         let mut found = judge(&self.plan, &view, &after);
         let (before, after) = ((&state.view, &from.records), (&view, &after));
-        found.extend(
-            Change { plan: &self.plan, mind: &state.mind, before, call, made: &made, after }.breaches(),
-        );
+        found.extend(Change { plan: &self.plan, mind: &state.mind, before, call, made, after }.breaches());
         let mut shadow = state.shadow.as_ref().map(|shadow| shadow.copy());
         if let Some(shadow) = &mut shadow {
-            if wait > 0 {
+            if *step == Step::Tick {
                 shadow.play(&Call::Pass { ms: wait });
             }
             let answer = shadow.play(call);
@@ -176,7 +218,7 @@ impl Session {
             return Err(found);
         }
         let mut mind = state.mind.clone();
-        mind.learn(&self.plan, step, Some(&made));
+        mind.learn(&self.plan, step, Some(made));
         Ok(State { view: kept(view, &state.view), mind, shadow, mark: self.older(state) })
     }
 
