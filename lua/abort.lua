@@ -59,6 +59,10 @@ local function ask(item, rec)
   local id = item.id
   if not (rec.sp and rec.sp.rq == item.request) then
     local grace = item.grace or policy_of(rec)[8]
+    if rec.sp then
+      -- What a gap has given back of an earlier stop's time, this one may shorten, but not to nothing.
+      allow_for_gap(rec, last_gap_at())
+    end
     request_stop(id, rec, 'abort', grace, item.by, item.reason)
     rec.sp.rq = rec.sp.rq or item.request
     if rec.st == 'running' then

@@ -5,9 +5,7 @@ local function may_renew(rec)
   if now < rec.sp.he or is_unkillable(rec) then
     return true
   end
-  local p = read_pulse()
-  advance(p)
-  return allow_for_gap(rec, p.gap_at) and now < rec.sp.he
+  return allow_for_gap(rec, last_gap_at()) and now < rec.sp.he
 end
 
 local function renew(id, rec)

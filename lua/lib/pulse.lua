@@ -1,7 +1,7 @@
 -- pulse: how long somebody has really been looking. A lease that lapsed while nobody swept, or while Redis
 -- was away, proves nothing; so suspicion is measured by a watch clock that stands still in gaps.
 
-local read_pulse, advance, suspicion_left
+local read_pulse, advance, last_gap_at, suspicion_left
 
 do
 function read_pulse()
@@ -23,6 +23,13 @@ function advance(p)
   end
   p.last = now
   return gap
+end
+
+-- When the last gap was over; now, if nobody has looked for too long. For who does not look himself.
+function last_gap_at()
+  local p = read_pulse()
+  advance(p)
+  return p.gap_at
 end
 
 -- How much longer a run whose lease is missing must be watched, in ms of watch clock; 0 = it is dead.

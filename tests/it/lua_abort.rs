@@ -2,7 +2,7 @@
 
 use leasehold_common::record::StopCause;
 use leasehold_common::state::TaskState;
-use leasehold_common::store::{AbortAnswer, AbortRequest, Outcome};
+use leasehold_common::store::{AbortAnswer, AbortRequest, BeatAnswer, Outcome};
 use leasehold_tests::queue::{B, Hand, Queue, T, done, end, id, ms, task, task_with};
 
 #[tokio::test]
@@ -37,6 +37,32 @@ async fn an_abort_outranks_an_earlier_bound_and_never_extends_its_hard_end() {
     let record = queue.record("t").await;
     assert_eq!((record.state, record.failure_kind), (TaskState::Aborted, None));
     assert_eq!(queue.events().concat().last().unwrap().why, b"abort");
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn an_abort_after_an_outage_leaves_a_run_the_time_that_the_gap_gave_back() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let run = queue.running(&hand, task_with("t", |t| t.body.policy.run_timeout = Some(ms(1000)))).await;
+    queue.sweep_for(1000).await;
+    let grace = queue.record("t").await.stop.unwrap().grace_ms;
+    assert_eq!(grace, 30_000);
+    // Nobody looks, and nothing reaches the run, until long after its hard end; the abort is the first to come back.
+    queue.advance(600_000);
+    let kill_at_ms = queue.now() + grace;
+    let hard_end_ms = kill_at_ms + T + B;
+    assert_eq!(queue.abort("t").await, AbortAnswer::Requested { kill_at_ms, hard_end_ms });
+    let told = |hard_end_ms| BeatAnswer::Stop { cause: StopCause::Abort, hard_end_ms, by: "me".to_owned() };
+    assert_eq!(queue.beat(&hand, &run).await, told(hard_end_ms));
+    queue.sweep_for(10_000).await;
+    assert_eq!(queue.state("t").await, Some(TaskState::Aborting));
+    // Asked for, a shorter one is given.
+    let request = AbortRequest { grace: Some(ms(0)), ..AbortRequest::new(id("t"), "me", "now") };
+    let kill_at_ms = queue.now();
+    let hard_end_ms = kill_at_ms + T + B;
+    assert_eq!(queue.abort_as(request).await, AbortAnswer::Requested { kill_at_ms, hard_end_ms });
+    queue.finish(&hand, end(&run, Outcome::Released)).await;
     queue.check().await;
 }
 

@@ -57,6 +57,9 @@ impl Model {
         let asked = self.task(no).stop.as_ref().is_some_and(|stop| stop.request == Some(request));
         if !asked {
             let grace = grace.unwrap_or_else(|| self.rules.grace(no));
+            // What a gap has given back of an earlier stop's time, this one may shorten, but not to nothing.
+            let (pulse, _) = self.pulse.advanced(self.now, &self.rules);
+            self.allow_for_gap(no, pulse.gap_at());
             self.request_stop(no, StopCause::Abort, grace, PERSON);
             let task = self.task_mut(no);
             if let Some(stop) = &mut task.stop {
