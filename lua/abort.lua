@@ -46,6 +46,7 @@ said_by_run = false
 
 local function end_at_once(item, rec)
   rec.sp = { c = 'abort', at = now, g = 0, he = now, by = item.by, rs = item.reason, rq = item.request }
+  rec.fk = nil -- An abort is no failure.
   end_unowned(item.id, rec, 'aborted', item.by)
   return 'ended', 'aborted', now, now
 end

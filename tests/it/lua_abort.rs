@@ -1,9 +1,9 @@
 //! Aborts: what they outrank, what they shorten, what they close at once, and what a repeat of them does.
 
-use leasehold_common::record::StopCause;
+use leasehold_common::record::{FailureKind, StopCause};
 use leasehold_common::state::TaskState;
-use leasehold_common::store::{AbortAnswer, AbortRequest, BeatAnswer, Outcome};
-use leasehold_tests::queue::{B, Hand, Queue, T, done, end, id, ms, task, task_with};
+use leasehold_common::store::{AbortAnswer, AbortRequest, BeatAnswer, Outcome, RetryAdvice};
+use leasehold_tests::queue::{B, Hand, Queue, T, done, end, failed, id, ms, task, task_with};
 
 #[tokio::test]
 async fn an_abort_outranks_an_earlier_bound_and_never_extends_its_hard_end() {
@@ -63,6 +63,20 @@ async fn an_abort_after_an_outage_leaves_a_run_the_time_that_the_gap_gave_back()
     let hard_end_ms = kill_at_ms + T + B;
     assert_eq!(queue.abort_as(request).await, AbortAnswer::Requested { kill_at_ms, hard_end_ms });
     queue.finish(&hand, end(&run, Outcome::Released)).await;
+    queue.check().await;
+}
+
+#[tokio::test]
+async fn an_aborted_task_has_no_failure_wherever_it_was() {
+    let queue = Queue::start().await;
+    let hand = Hand::new("w");
+    let run = queue.running(&hand, task("t")).await;
+    queue.finish(&hand, failed(&run, RetryAdvice::After(ms(1000)))).await;
+    let record = queue.record("t").await;
+    assert_eq!((record.state, record.failure_kind), (TaskState::Scheduled, Some(FailureKind::Error)));
+    assert_eq!(queue.abort("t").await, AbortAnswer::Ended(TaskState::Aborted));
+    let record = queue.record("t").await;
+    assert_eq!((record.state, record.failure_kind), (TaskState::Aborted, None));
     queue.check().await;
 }
 
