@@ -2,7 +2,7 @@
 
 use futures::executor::block_on;
 use leasehold_common::store::Store;
-use leasehold_tests::queue::{Queue, START};
+use leasehold_tests::queue::{Queue, START, breaches};
 use leasehold_tests::redis_server::{RedisBuilder, RedisServer};
 use tokio::runtime::Runtime;
 
@@ -101,6 +101,11 @@ impl Real {
     /// Those of the store: a script that fails or answers what it may not.
     pub fn make(&self, runs: &Runs, call: &Call) -> leasehold_common::Result<Made> {
         block_on(self.caller.make(&self.store, runs, call))
+    }
+
+    /// What is wrong with the queue, as the tests judge it; empty when nothing is.
+    pub fn breaches(&self) -> Vec<String> {
+        self.runtime.block_on(breaches(&self.queue))
     }
 
     /// Panics unless all invariants hold that tests and the doctor know.
