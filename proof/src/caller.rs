@@ -104,9 +104,10 @@ impl Caller {
                     ClaimRequest { closing: *closing, ..self.hands[*worker].request(*number, *want) };
                 claimed(*worker, store.claim(q, &request).await?)
             }
-            Call::Finish { worker, run, outcome } => {
+            Call::Finish { worker, run, outcome, before_stop } => {
                 let id = self.id(run.task).clone();
-                let finish = Finish { id, run: run_id(*worker, *run), outcome: outcome.clone() };
+                let (run, outcome) = (run_id(*worker, *run), outcome.clone());
+                let finish = Finish { id, run, outcome, before_stop: *before_stop };
                 Answer::Finished(store.finish(q, self.inc(*worker), &[finish]).await?.remove(0)).into()
             }
             Call::Beat { worker, runs, stopping } => {

@@ -50,8 +50,8 @@ pub enum Call {
     EnqueueOther(TaskNo),
     /// A worker claims up to `want` under `number` (`closing`: its last claim).
     Claim { worker: WorkerNo, number: u64, want: usize, closing: bool },
-    /// A run ends.
-    Finish { worker: WorkerNo, run: Run, outcome: Outcome },
+    /// A run ends; its work was over before any stop reached it, or not.
+    Finish { worker: WorkerNo, run: Run, outcome: Outcome, before_stop: bool },
     /// A worker renews leases. `stopping`: it stops them by itself.
     Beat { worker: WorkerNo, runs: Vec<Run>, stopping: bool },
     /// A run enters a phase, with a timeout in ms.

@@ -15,9 +15,9 @@ fn the_path_found_in_one_breaks_nothing() {
         &[
             Heard(Call::Enqueue(vec![0])),
             Heard(Call::Claim { worker: 0, number: 1, want: 1, closing: false }),
-            Heard(Call::Finish { worker: 0, run: Run { task: 0, attempt: 1 }, outcome: Outcome::Failed { kind: FailureKind::Error, message: "it broke".to_owned(), retry: RetryAdvice::Policy, detail: FailureDetail::default() } }),
+            Heard(Call::Finish { worker: 0, run: Run { task: 0, attempt: 1 }, outcome: Outcome::Failed { kind: FailureKind::Error, message: "it broke".to_owned(), retry: RetryAdvice::Policy, detail: FailureDetail::default() }, before_stop: false }),
             Unheard(Call::Claim { worker: 1, number: 1, want: 1, closing: false }),
-            Unheard(Call::Finish { worker: 0, run: Run { task: 0, attempt: 1 }, outcome: Outcome::Failed { kind: FailureKind::Error, message: "it broke".to_owned(), retry: RetryAdvice::Policy, detail: FailureDetail::default() } }),
+            Unheard(Call::Finish { worker: 0, run: Run { task: 0, attempt: 1 }, outcome: Outcome::Failed { kind: FailureKind::Error, message: "it broke".to_owned(), retry: RetryAdvice::Policy, detail: FailureDetail::default() }, before_stop: false }),
         ],
     );
 }

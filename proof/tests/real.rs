@@ -26,7 +26,8 @@ fn real_scripts_speak_the_words_of_the_proof() {
     assert_eq!(seen.lanes["l"], (1, vec![1, 2]));
 
     assert_eq!(real.play(&Call::Pass { ms: 1000 }), Answer::Passed);
-    let finish = |worker| Call::Finish { worker, run, outcome: Outcome::Completed(Vec::new()) };
+    let finish =
+        |worker| Call::Finish { worker, run, outcome: Outcome::Completed(Vec::new()), before_stop: true };
     assert_eq!(real.play(&finish(0)), Answer::Finished(FinishAnswer::Lost));
     assert_eq!(real.play(&finish(1)), Answer::Finished(FinishAnswer::Accepted(TaskState::Completed)));
     assert_eq!(real.seen().tasks[&0].ended, Some(START + 1000));

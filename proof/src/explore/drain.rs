@@ -83,7 +83,7 @@ fn beat(
     let mine: Vec<Run> = state.mind.workers[worker].held.iter().filter(|h| !h.over).map(|h| h.run).collect();
     for run in mine {
         let outcome = Outcome::Completed(b"done".to_vec());
-        state = take(state, Step::Heard(Call::Finish { worker, run, outcome }), steps)?;
+        state = take(state, Step::Heard(Call::Finish { worker, run, outcome, before_stop: true }), steps)?;
     }
     Ok(state)
 }

@@ -114,7 +114,7 @@ impl Mind {
                     }
                 }
             }
-            Call::Finish { worker, run, outcome } => {
+            Call::Finish { worker, run, outcome, .. } => {
                 let said = plan.outcomes.iter().position(|known| known == outcome);
                 if let Some(holding) = self.holding(*worker, *run) {
                     holding.said = holding.said.or(said);
@@ -270,7 +270,7 @@ impl<'a> Menu<'a> {
     fn run(&mut self, worker: WorkerNo, holding: &Holding) {
         let run = holding.run;
         for (at, outcome) in self.plan.outcomes.iter().enumerate() {
-            let finish = Call::Finish { worker, run, outcome: outcome.clone() };
+            let finish = Call::Finish { worker, run, outcome: outcome.clone(), before_stop: false };
             if holding.over && holding.said == Some(at) {
                 self.unheard(finish);
             } else if !holding.over && holding.said.is_none_or(|said| said == at) {

@@ -77,9 +77,11 @@ fn outcome_code(outcome: &Outcome) -> String {
 fn call_code(call: &Call) -> String {
     let code = match call {
         Call::Enqueue(tasks) => format!("Enqueue(vec!{tasks:?})"),
-        Call::Finish { worker, run, outcome } => {
+        Call::Finish { worker, run, outcome, before_stop } => {
             let (run, outcome) = (run_code(*run), outcome_code(outcome));
-            format!("Finish {{ worker: {worker}, run: {run}, outcome: {outcome} }}")
+            format!(
+                "Finish {{ worker: {worker}, run: {run}, outcome: {outcome}, before_stop: {before_stop} }}"
+            )
         }
         Call::Beat { worker, runs, stopping } => {
             let runs = runs.iter().map(|run| run_code(*run)).collect::<Vec<_>>().join(", ");

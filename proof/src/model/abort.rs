@@ -47,7 +47,15 @@ impl Model {
 
     fn abort_unowned(&mut self, no: TaskNo, request: u32) -> AbortAnswer {
         let (cause, now) = (StopCause::Abort, self.now);
-        let stop = Stop { cause, at: now, grace: 0, hard_end: now, by: PERSON, request: Some(request) };
+        let stop = Stop {
+            cause,
+            earlier: None,
+            at: now,
+            grace: 0,
+            hard_end: now,
+            by: PERSON,
+            request: Some(request),
+        };
         let task = self.task_mut(no);
         task.stop = Some(stop);
         // An abort is no failure, whatever went wrong before it.

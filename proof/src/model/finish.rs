@@ -11,24 +11,48 @@ use crate::words::{Run, TaskNo, WorkerNo};
 
 impl Model {
     /// The end of one run. The run that ended last gets its answer again; a run whose task is another's changes nothing.
-    pub(super) fn finish(&mut self, worker: WorkerNo, run: Run, outcome: &Outcome) -> FinishAnswer {
+    pub(super) fn finish(
+        &mut self,
+        worker: WorkerNo,
+        run: Run,
+        outcome: &Outcome,
+        before_stop: bool,
+    ) -> FinishAnswer {
         let Some(task) = self.tasks.get(&run.task) else {
             return if self.is_gone(run.task) { FinishAnswer::Gone } else { FinishAnswer::Lost };
         };
         if task.is_owned(worker, run) {
+            if before_stop {
+                self.forget_late_bound(run.task, outcome);
+            }
             return FinishAnswer::Accepted(self.end_run(run.task, outcome));
         }
         task.left_by(worker, run).map_or(FinishAnswer::Lost, FinishAnswer::Repeated)
     }
 
+    /// A bound of time that passed after the work was over does not decide how it ended.
+    fn forget_late_bound(&mut self, no: TaskNo, outcome: &Outcome) {
+        let says_its_end =
+            matches!(outcome, Outcome::Failed { .. } | Outcome::Snoozed(_) | Outcome::Unknown { .. });
+        let stop = &mut self.task_mut(no).stop;
+        let of_time = stop.as_ref().is_some_and(|stop| {
+            use StopCause::{Deadline, PhaseTimeout, RunTimeout, Stalled};
+            matches!(stop.cause, RunTimeout | PhaseTimeout | Stalled | Deadline)
+        });
+        if says_its_end && of_time {
+            *stop = None;
+        }
+    }
+
     /// A result counts also after a stop, for the run had ended before it heard of it; but not after a refused charge, which
     /// it was told of at once. Of other ends the stop decides.
     fn end_run(&mut self, no: TaskNo, outcome: &Outcome) -> TaskState {
-        let stop = self.task(no).stop.as_ref().map(|stop| stop.cause);
+        let stop = self.task(no).stop.clone();
+        let refused = stop.as_ref().is_some_and(|stop| {
+            stop.cause == StopCause::BudgetExceeded || stop.earlier == Some(StopCause::BudgetExceeded)
+        });
         match outcome {
-            Outcome::Completed(_) if stop == Some(StopCause::BudgetExceeded) => {
-                self.end_stopped(no, Voice::Run, None, None)
-            }
+            Outcome::Completed(_) if refused => self.end_stopped(no, Voice::Run, None, None),
             Outcome::Completed(_) => self.end_completed(no),
             Outcome::Stopped { cause, .. } => self.end_stopped(no, Voice::Run, Some(*cause), None),
             Outcome::Failed { .. } | Outcome::Snoozed(_) | Outcome::Released | Outcome::Unknown { .. }

@@ -118,7 +118,9 @@ impl Oracle for Model {
             }
             Call::EnqueueOther(task) => Answer::Enqueued(vec![self.enqueue(*task, true)]),
             Call::Claim { worker, number, want, closing } => self.claim(*worker, *number, *want, *closing),
-            Call::Finish { worker, run, outcome } => Answer::Finished(self.finish(*worker, *run, outcome)),
+            Call::Finish { worker, run, outcome, before_stop } => {
+                Answer::Finished(self.finish(*worker, *run, outcome, *before_stop))
+            }
             // That a worker stops a run by itself only makes Redis look at the record, as the model always does.
             Call::Beat { worker, runs, stopping: _ } => {
                 Answer::Beats(runs.iter().map(|run| self.beat(*worker, *run)).collect())

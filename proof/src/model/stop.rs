@@ -28,7 +28,8 @@ impl Model {
             }
             stop => {
                 let grace = ends.saturating_sub(margin + now);
-                *stop = Some(Stop { cause, at: now, grace, hard_end: ends, by, request: None });
+                let earlier = stop.as_ref().map(|was| was.cause);
+                *stop = Some(Stop { cause, earlier, at: now, grace, hard_end: ends, by, request: None });
             }
         }
     }

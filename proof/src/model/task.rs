@@ -81,6 +81,8 @@ pub(super) struct Running {
 pub(super) struct Stop {
     /// Why.
     pub cause: StopCause,
+    /// The cause before an abort took its place.
+    pub earlier: Option<StopCause>,
     /// When it was recorded.
     pub at: u64,
     /// From then until the run is killed.

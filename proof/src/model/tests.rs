@@ -45,7 +45,7 @@ impl Story {
     }
 
     fn finish(&mut self, worker: WorkerNo, run: Run, outcome: Outcome) -> FinishAnswer {
-        match self.model.play(&Call::Finish { worker, run, outcome }) {
+        match self.model.play(&Call::Finish { worker, run, outcome, before_stop: false }) {
             Answer::Finished(answer) => answer,
             other => panic!("the finish was answered {other:?}"),
         }

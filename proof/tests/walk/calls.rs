@@ -105,7 +105,9 @@ fn run(walk: &Walk) -> BoxedStrategy<(WorkerNo, Run)> {
 }
 
 fn finish(walk: &Walk) -> BoxedStrategy<Call> {
-    (run(walk), outcome()).prop_map(|((worker, run), outcome)| Call::Finish { worker, run, outcome }).boxed()
+    let ends = (run(walk), outcome(), any::<bool>());
+    ends.prop_map(|((worker, run), outcome, before_stop)| Call::Finish { worker, run, outcome, before_stop })
+        .boxed()
 }
 
 fn outcome() -> BoxedStrategy<Outcome> {
