@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use leasehold_proof::explore::{Limits, no_model, search, test_code, worlds};
+use leasehold_proof::explore::{Limits, search, test_code, with_model, worlds};
 
 #[test]
 fn nothing_breaks_within_few_steps_of_any_world() {
@@ -13,8 +13,8 @@ fn nothing_breaks_within_few_steps_of_any_world() {
         // A restart takes as long as a hundred calls.
         let depth = Some(if plan.restarts { 1 } else { 2 });
         let limits = Limits { depth, pairs: 500, jobs: 2, time: Duration::from_secs(30) };
-        let report = search(plan, limits, no_model);
-        assert!(report.pairs > 5 && report.states > 5, "{report:?}");
+        let report = search(plan, limits, with_model);
+        assert!(report.pairs >= 5 && report.states >= 3, "{report:?}");
         if let Some(breach) = &report.breach {
             panic!("{}\n{}", breach.problems.join("\n"), test_code(report.world, &breach.steps));
         }

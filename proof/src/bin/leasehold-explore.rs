@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use leasehold_proof::explore::{Limits, Plan, Report, no_model, search, test_code, worlds};
+use leasehold_proof::explore::{Limits, Plan, Report, no_model, search, test_code, with_model, worlds};
 
 /// Takes every step from every state of small worlds, on the real scripts.
 #[derive(Parser)]
@@ -16,7 +16,7 @@ struct Options {
     #[arg(long)]
     depth: Option<usize>,
     /// The most pairs of state and action in a world
-    #[arg(long, default_value_t = 150_000)]
+    #[arg(long, default_value_t = 120_000)]
     pairs: usize,
     /// How many servers at a time, each with a thread; 0 = as many as there are cores
     #[arg(long, default_value_t = 0)]
@@ -24,6 +24,9 @@ struct Options {
     /// The longest time, all worlds together
     #[arg(long, default_value_t = 60)]
     minutes: u64,
+    /// Judge by the keys alone, without the model
+    #[arg(long)]
+    no_model: bool,
     /// List the worlds
     #[arg(long)]
     list: bool,
@@ -50,7 +53,7 @@ fn main() -> ExitCode {
         let left = end.saturating_duration_since(Instant::now());
         let share = u32::try_from(plans.len() - at).expect("few worlds");
         let limits = Limits { depth: options.depth, pairs: options.pairs, jobs, time: left / share };
-        let report = search(plan.clone(), limits, no_model);
+        let report = search(plan.clone(), limits, if options.no_model { no_model } else { with_model });
         println!("{}", row(&report));
         reports.push(report);
     }

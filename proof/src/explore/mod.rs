@@ -34,12 +34,18 @@ pub mod worlds;
 
 use std::sync::Arc;
 
+use crate::model::Model;
 pub use plan::Plan;
 pub use search::{Breach, Limits, Report, search};
 pub use session::{MakeShadow, Session};
 pub use step::{Step, test_code};
 
-/// No model.
+/// The reference model.
+pub fn with_model(plan: &Plan) -> Option<Box<dyn state::Shadow>> {
+    Some(Box::new(Model::new(&plan.world)))
+}
+
+/// No model: what is judged is judged on the keys alone.
 pub fn no_model(_: &Plan) -> Option<Box<dyn state::Shadow>> {
     None
 }
@@ -51,7 +57,7 @@ pub fn no_model(_: &Plan) -> Option<Box<dyn state::Shadow>> {
 #[track_caller]
 pub fn retrace(world: &str, steps: &[Step]) {
     let plan = worlds::named(world).unwrap_or_else(|| panic!("there is no world {world}"));
-    if let Err(problems) = Session::start(Arc::new(plan), no_model).walk(steps) {
+    if let Err(problems) = Session::start(Arc::new(plan), with_model).walk(steps) {
         panic!("the path through {world} breaks\n  {}", problems.join("\n  "));
     }
 }

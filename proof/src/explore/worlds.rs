@@ -229,8 +229,9 @@ fn bounds() -> Plan {
         begins: running(),
         depth: 11,
         outcomes: vec![done(), stopped(StopCause::RunTimeout), Outcome::Snoozed(SECOND)],
+        aborts: 1,
         phase: Some(1000),
-        ..plan("bounds", "run timeout, phase timeout, stall and deadline", vec![task])
+        ..plan("bounds", "run timeout, phase timeout, stall and deadline; an abort on top", vec![task])
     }
 }
 
