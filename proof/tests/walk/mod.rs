@@ -5,6 +5,7 @@ mod worlds;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use leasehold_proof::model::Model;
 use leasehold_proof::real::Real;
@@ -13,7 +14,7 @@ use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
 
 /// The model, and what those who call it were told.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Walk {
     /// Which of the worlds.
     world_no: usize,
@@ -27,6 +28,13 @@ pub struct Walk {
     runs: Vec<(WorkerNo, Run)>,
     /// The number of the last word of a run.
     told: u64,
+}
+
+/// A failure shows where a walk began: the world's name says it all.
+impl fmt::Debug for Walk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the world {:?}", self.world.name)
+    }
 }
 
 /// One step.
