@@ -55,8 +55,9 @@ pub(crate) fn freeze_and_thaw() {
     let mut run = spread(&bench);
     let control = run.control();
     for _ in 0..3 {
-        assert!(control.freeze().is_empty());
-        // One that is in the kernel just now stops on its way back.
+        // One that is in the kernel just now, or has not had its turn, stops on its way back: it is named.
+        let late = control.freeze();
+        assert!(late.iter().all(|pid| marked(&bench.mark).iter().any(|(of_it, _)| of_it == pid)), "{late:?}");
         until("all stand still", || marked(&bench.mark).iter().all(|(_, state)| *state == 'T'));
         assert_eq!(marked(&bench.mark).len(), SPREAD_COUNT);
         control.thaw();
