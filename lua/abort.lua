@@ -14,7 +14,7 @@
 -- RELIES ON: the answer being decided by the same record that the write changes
 -- REPEATABLE: yes; the same request id only answers
 
--- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase stop pulse failure leave outcome reclaim dead
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase stop pulse failure leave outcome reclaim dead proof
 
 local FIELDS, REQUEST_BYTES, BY_BYTES, REASON_BYTES = 6, 64, 256, 1024
 local format = ARGV[1]
@@ -51,11 +51,6 @@ local function end_at_once(item, rec)
   return 'ended', 'aborted', now, now
 end
 
--- Dead for certain: its incarnation is recorded dead, or the two looks of the sweep are complete.
-local function proven_dead(id, rec)
-  return is_recorded_dead(rec.inc) or (rec.ml and lease_left(id, rec) == 0 and suspicion_left(rec, read_pulse()) == 0)
-end
-
 local function ask(item, rec)
   local id = item.id
   if not (rec.sp and rec.sp.rq == item.request) then
@@ -70,8 +65,9 @@ local function ask(item, rec)
       enter(rec, 'aborting')
     end
   end
-  if proven_dead(id, rec) then
-    reconcile(id, rec, 'abort', is_recorded_dead(rec.inc) and 'it died' or 'its lease expired')
+  local proof = proof_of_death(id, rec)
+  if proof then
+    reconcile(id, rec, 'abort', proof)
     return 'ended', rec.st, now, now
   end
   if item.mode == 'abandon' and is_unkillable(rec) then

@@ -43,6 +43,7 @@ local function clean(state)
       odd = odd + 1
       if rec == nil or rec then
         unindex('done:' .. state, id)
+        count('dropped')
       else
         index('done:' .. state, now, id)
       end

@@ -7,13 +7,15 @@
 -- RETURNS: {'ok', now_ms, lease_ms, {name, value, ...} of the queue, then per item one list: id, record or '',
 --   body type, lease value or '', lease ms left, score in running, scheduled, done:completed, done:failed,
 --   done:timed_out, done:aborted, gone, waiting, deadlines, owner ('' = not there), rank in its lane or '', limit of
---   its lane, entry there (1 or 0)}
+--   its lane, how many of it may have been let go, row of the lane there, member in front waits, entry there, record
+--   readable by scripts, its incarnation recorded dead (1 or 0)}
 -- TAGS: ok unregistered format wrongtype badargs
 -- RELIES ON: at most 100 ids a call
 -- REPEATABLE: yes
 
--- INCLUDE base types known ledger notes plain policy fixed sound codec record
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record lane_row dead
 
+local ROWS_BACK = 16
 local format = ARGV[1]
 local refused = unopened or (#ARGV > 101 and { 'badargs', 'at most 100 ids' })
 if refused then
@@ -66,17 +68,33 @@ local function score(suffix, id)
   return type(s) == 'string' and s or ''
 end
 
-local function places_of(id, rec)
-  local row = rec and rec.ln and pcall_redis('HGET', Q .. 'lanes', hash_of(rec.ln))
-  local rank = rec and rec.ln and pcall_redis('ZRANK', Q .. 'lane:' .. hash_of(rec.ln), id)
-  return rec and rec.ow and score('owner:' .. hash_of(rec.ow), id) or '', type(rank) == 'number' and int(rank) or '',
-    type(row) == 'string' and string.match(row, '^%d+') or '1'
+-- Rank in its lane, limit, how many may have been let go, is there a row of the lane, does the member in front wait.
+local function lane_of(id, rec)
+  if not (rec and rec.ln) then
+    return '', '1', '1', 0, 0
+  end
+  local hash = hash_of(rec.ln)
+  local limit, most, text = row_of(hash)
+  local rank = pcall_redis('ZRANK', lane_key(hash), id)
+  rank = type(rank) == 'number' and rank
+  local at, front = rank or 0, nil
+  -- Members without a record are told of elsewhere.
+  while at > 0 and not front and rank - at < ROWS_BACK do
+    at = at - 1
+    front = load(pcall_redis('ZRANGE', lane_key(hash), int(at), int(at))[1] or '')
+  end
+  return rank and int(rank) or '', int(limit), int(most), text and 1 or 0, front and front.st == 'waiting' and 1 or 0
 end
 
-local function entry_there(rec)
-  local level, entry = string.match(rec and rec.st == 'queued' and rec.run or '', '^(%a+):(.+)$')
+local function entry_there(id, rec)
+  local level, entry = string.match(rec and rec.run or '', '^(%a+):(%d+%-%d+)$')
   local found = level and pcall_redis('XRANGE', Q .. 'ready:' .. level, entry, entry)
-  return found and not found.err and #found or 0
+  return found and not found.err and found[1] and found[1][2][2] == id and 1 or 0
+end
+
+-- Can the scripts read the record? A newer release's is told apart by its format.
+local function is_readable(rec, newer)
+  return (rec ~= false or newer) and 1 or 0
 end
 
 local reply = { 'ok', now, T, queue }
@@ -84,12 +102,14 @@ for at = 2, #ARGV do
   local id = ARGV[at]
   local raw = pcall_redis('GET', Q .. 'task:' .. id)
   local held = pcall_redis('GET', Q .. 'lease:' .. id)
-  local rec = load(id)
-  local owned, rank, limit = places_of(id, rec)
+  local rec, newer = load(id)
+  local owned = rec and rec.ow and score('owner:' .. hash_of(rec.ow), id) or ''
+  local rank, limit, most, row, behind_waiting = lane_of(id, rec)
+  local dead = rec and (rec.st == 'running' or rec.st == 'aborting') and is_recorded_dead(rec.inc)
   reply[#reply + 1] = { id, type(raw) == 'string' and raw or '', call('TYPE', Q .. 'body:' .. id).ok,
     type(held) == 'string' and held or '', call('PTTL', Q .. 'lease:' .. id), score('running', id),
     score('scheduled', id), score('done:completed', id), score('done:failed', id), score('done:timed_out', id),
-    score('done:aborted', id), score('gone', id), score('waiting', id), score('deadlines', id), owned, rank, limit,
-    entry_there(rec) }
+    score('done:aborted', id), score('gone', id), score('waiting', id), score('deadlines', id), owned, rank, limit, most,
+    row, behind_waiting, entry_there(id, rec), is_readable(rec, newer), dead and 1 or 0 }
 end
 return reply

@@ -23,9 +23,10 @@ if refused then
 end
 
 local hash = hash_of(text)
-local before = limit_of(hash)
-call('HSET', Q .. 'lanes', hash, int(limit) .. ' ' .. text)
-local admitted = admit(hash)
+local before, most = row_of(hash)
+local members = pcall_redis('ZCARD', lane_key(hash))
+set_row(hash, limit, math.min(most, tonumber(members) or 0), text)
+local admitted = admit(hash, true)
 forget_lane(hash)
 commit()
 return { 'ok', now, before, admitted }

@@ -18,7 +18,7 @@
 -- RELIES ON: the watch clock of lib/pulse.lua; doubt or an error is never evidence
 -- REPEATABLE: yes; each look decides by the record as it stands
 
--- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase promote stop pulse failure leave outcome reclaim look late events dead declare
+-- INCLUDE base types known ledger notes plain policy fixed sound codec record bounds lease ended place lane_row lane ending phase promote stop pulse failure leave outcome reclaim dead proof look late lane_watch sums settle events declare
 
 local FORGET = 4096
 local format, limit = ARGV[1], whole(ARGV[2], 1)
@@ -38,6 +38,7 @@ if declared[1] then
 end
 pulse = read_pulse()
 local gap = advance(pulse)
+pulse.settled = settle(pulse.settled)
 
 local due = call('ZRANGE', Q .. 'running', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
 prefetch(task_keys(due))
@@ -51,6 +52,7 @@ for _, id in ipairs(due) do
     saw('odd')
     unindex('running', id)
     event(id, 'running', '', 0, 'dropped: no record is running')
+    count('dropped')
   else
     look(id, rec)
   end
@@ -59,15 +61,16 @@ end
 local late = end_what_is_late(limit)
 local ripe, promoted, odd = promote(limit)
 seen.promoted, seen.odd = promoted, seen.odd + odd
-local lanes = look_after_lanes()
+local lanes = look_after_lanes(pulse.step)
 
 -- Impossible scores: further ahead than any look can be.
 for _, id in ipairs(call('ZRANGE', Q .. 'running', '(' .. int(now + T + B), '+inf', 'BYSCORE', 'LIMIT', 0, limit)) do
   look_again(id, now + B)
 end
+mend_impossible(limit)
 
 call('HSET', Q .. 'pulse', 'last', int(now), 'gap', int(pulse.gap), 'gap_at', int(pulse.gap_at), 'watch',
-  int(pulse.watch), 'lanes', lanes)
+  int(pulse.watch), 'lanes', lanes, 'settled', int(pulse.settled))
 local old = math.min(FORGET, call('ZCOUNT', Q .. 'gone', '-inf', int(now - GONE_MS)))
 if old > 0 then
   call('ZREMRANGEBYRANK', Q .. 'gone', 0, old - 1)

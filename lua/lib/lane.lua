@@ -3,35 +3,46 @@
 -- A task joins when it could first be claimed, keeps its place across retries, and leaves when it ends. Lanes are reached
 -- by pcall: one in the place of which something foreign lies is left alone, and no call stumbles over it.
 
-local admit, join, place_ready, leave_lane
+local is_member, drop_member, admit, join, place_ready, leave_lane
 
 do
 local LANE_PAGE, LANE_ENDS = 16, 25
 local NO_LIMIT_SET = '1'
 
--- Drops a member that is no live task of the lane any longer.
-local function drop_member(hash, id)
+-- Is what `load` gave a live task of the lane? What cannot be read may be one.
+function is_member(rec, hash)
+  return rec == false or (rec ~= nil and not TERMINAL[rec.st] and rec.ln ~= nil and hash_of(rec.ln) == hash)
+end
+
+-- Drops a member that is no live task of the lane any longer. One that was lost while it waited has no other row that
+-- anybody would come upon.
+function drop_member(hash, id)
   pcall_redis('ZREM', lane_key(hash), id)
   event(id, 'waiting', '', 0, 'dropped: no live task is in the lane under this name')
+  if load(id) == nil then
+    call('ZREM', Q .. 'waiting', id)
+  end
   count('dropped')
 end
 
 -- Those of the first `limit` that wait still, found from the last place backwards: in front of one that does not wait,
--- none does. Returns them the last first, and whether a member was dropped on the way, so that places moved up.
-local function held_back(hash)
+-- none does, nor was one lost there. Where that is in doubt all are looked at (`thorough`). Returns them the last first, and
+-- whether a member was dropped on the way, so that places moved up.
+local function held_back(hash, thorough)
   local members = pcall_redis('ZCARD', lane_key(hash))
-  local free, last = {}, math.min(limit_of(hash), tonumber(members) or 0) - 1
+  local free, last = {}, math.min((row_of(hash)), tonumber(members) or 0) - 1
   while last >= 0 do
     local page = pcall_redis('ZRANGE', lane_key(hash), math.max(0, last - LANE_PAGE + 1), last)
     for i = #page, 1, -1 do
       local rec = load(page[i])
-      if rec == nil or (rec and (TERMINAL[rec.st] or not rec.ln or hash_of(rec.ln) ~= hash)) then
+      if not is_member(rec, hash) then
         drop_member(hash, page[i])
         return free, true
-      elseif not rec or rec.st ~= 'waiting' then
+      elseif rec and rec.st == 'waiting' then
+        free[#free + 1] = page[i]
+      elseif not thorough then
         return free
       end
-      free[#free + 1] = page[i]
     end
     last = last - LANE_PAGE
   end
@@ -39,10 +50,10 @@ local function held_back(hash)
 end
 
 -- Lets those go whose turn it is. May be called at any time, any number of times. Returns how many went.
-function admit(hash)
+function admit(hash, thorough)
   local free, moved = {}, true
   for _ = 1, LANE_PAGE do
-    free, moved = held_back(hash)
+    free, moved = held_back(hash, thorough)
     if not moved then
       break
     end
@@ -74,7 +85,7 @@ function join(id, rec)
   pcall_redis('HSETNX', Q .. 'lanes', hash, NO_LIMIT_SET .. ' ' .. rec.ln)
   pcall_redis('ZADD', key, int((tonumber(tail[2]) or 0) + 1), id)
   local members = pcall_redis('ZCARD', key)
-  return type(members) == 'number' and members > limit_of(hash)
+  return type(members) == 'number' and members > (row_of(hash))
 end
 
 -- Queued, or waiting if its lane has no place for it yet.

@@ -1,9 +1,10 @@
--- late: what a sweep does about deadlines, and about lanes.
+-- late: what a sweep does about deadlines, and about times that cannot be.
 
-local end_what_is_late, look_after_lanes
+local end_what_is_late, mend_impossible
 
 do
-local LANES_A_SWEEP = 16
+-- The end of the year 9999, the latest that a client may say.
+local LATEST_MS = '253402300799000'
 
 -- Ends what is past its deadline and not running; asks runs to stop. A row stays as long as its task lives, and is looked
 -- at again when the run should have ended. Returns how many rows it looked at.
@@ -34,18 +35,19 @@ function end_what_is_late(limit)
   return #due
 end
 
--- Lets go whose turn it is in some lanes, one after another from sweep to sweep: a lane in which nothing is right any
--- more (its first task was lost) goes on by itself. Returns where the next sweep begins.
-function look_after_lanes()
-  local cursor = call('HGET', Q .. 'pulse', 'lanes') or '0'
-  local page = pcall_redis('HSCAN', Q .. 'lanes', whole(cursor) and cursor or '0', 'COUNT', LANES_A_SWEEP)
-  if page.err then
-    return '0'
+-- Times that no deadline and no due time can have: the row is put back where its record says.
+function mend_impossible(limit)
+  for name, field in pairs({ deadlines = 'dl', scheduled = 'at' }) do
+    for _, id in ipairs(call('ZRANGE', Q .. name, '(' .. LATEST_MS, '+inf', 'BYSCORE', 'LIMIT', 0, limit)) do
+      local rec = load(id)
+      if rec and rec[field] and not TERMINAL[rec.st] and (name == 'deadlines' or rec.st == name) then
+        index(name, rec[field], id)
+      else
+        -- The row goes, or is put right, when its time has come: at the next sweep.
+        index(name, now, id)
+      end
+      saw('odd')
+    end
   end
-  for i = 1, #page[2], 2 do
-    admit(page[2][i])
-    forget_lane(page[2][i])
-  end
-  return page[1]
 end
 end

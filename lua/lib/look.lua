@@ -26,11 +26,12 @@ local function judge_missing_lease(id, rec)
     rec.ml = pulse.watch
     saw('suspected')
   end
-  local left = suspicion_left(rec, pulse)
-  if left == 0 then
+  local proof = proof_of_death(id, rec, pulse)
+  if proof then
     saw('reclaimed')
-    return reconcile(id, rec, 'sweep', 'its lease expired')
+    return reconcile(id, rec, 'sweep', proof)
   end
+  local left = suspicion_left(rec, pulse)
   save(id, rec)
   look_again(id, math.min(now + math.min(left, B), rec.sp and rec.sp.he or now + B))
 end

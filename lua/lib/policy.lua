@@ -1,5 +1,8 @@
 -- policy: how often, how long, how soon again. The record keeps it only where it differs from the defaults.
 
+local policy_in
+
+do
 -- max_attempts, backoff base ms, backoff cap ms, backoff factor, max_reclaims, requeue (1) or fail (0) on a
 -- lost lease, run timeout ms (0 = none), stop grace ms. The same order as `Policy` in common/src/policy.rs.
 local DEFAULT_POLICY = { 5, 1000, 300000, 2, 3, 1, 86400000, 30000 }
@@ -20,7 +23,7 @@ local function read_policy(packed)
 end
 
 -- The policy in what never changes of a task: behind its digest a length and so many bytes, 0 for the defaults.
-local function policy_in(fixed)
+function policy_in(fixed)
   local length = string.byte(fixed, POLICY_AT)
   if length == 0 then
     return DEFAULT_POLICY
@@ -30,6 +33,7 @@ local function policy_in(fixed)
     policies[packed] = read_policy(packed)
   end
   return policies[packed]
+end
 end
 
 local function policy_of(rec)

@@ -1,10 +1,13 @@
 -- promote: what is due leaves the schedule for its ready stream. Used by `claim` and `sweep`.
 
+local promote
+
+do
 local LATER_MS = 1000
 
 -- Looks at up to `limit` due rows; returns how many it looked at, promoted, and found odd. A record that this release
 -- cannot read keeps its row, a second further on, so that no page of them starves the rest.
-local function promote(limit)
+function promote(limit)
   local due = call('ZRANGE', Q .. 'scheduled', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
   local promoted = 0
   prefetch(task_keys(due))
@@ -26,4 +29,5 @@ local function promote(limit)
     end
   end
   return #due, promoted, #due - promoted
+end
 end

@@ -5,8 +5,9 @@ local read_pulse, advance, last_gap_at, suspicion_left
 
 do
 function read_pulse()
-  local p = call('HMGET', Q .. 'pulse', 'last', 'gap', 'gap_at', 'watch')
-  return { last = whole(p[1]) or now, gap = whole(p[2]) or -1e15, gap_at = whole(p[3]) or 0, watch = whole(p[4]) or 0 }
+  local p = call('HMGET', Q .. 'pulse', 'last', 'gap', 'gap_at', 'watch', 'settled')
+  return { last = whole(p[1]) or now, gap = whole(p[2]) or -1e15, gap_at = whole(p[3]) or 0, watch = whole(p[4]) or 0,
+    settled = whole(p[5]) }
 end
 
 local function longest_step()
@@ -21,7 +22,7 @@ function advance(p)
   if gap then
     p.gap, p.gap_at = p.watch, now
   end
-  p.last = now
+  p.last, p.step = now, math.max(0, step)
   return gap
 end
 

@@ -30,14 +30,17 @@ local function load(id)
 end
 
 -- The tasks of an owner: what runs first, then what lives, then what has ended, each the newest first.
+local owner_key, index_owner
+
+do
 local RUNNING_BAND, LIVE_BAND = 3e15, 2e15
 
-local function owner_key(rec)
+function owner_key(rec)
   return Q .. 'owner:' .. hash_of(rec.ow)
 end
 
 -- By pcall: a foreign key in the place of an index costs the index, not the call.
-local function index_owner(id, rec)
+function index_owner(id, rec)
   local score = rec.at
   if rec.st == 'running' or rec.st == 'aborting' then
     score = RUNNING_BAND + rec.bg
@@ -45,6 +48,7 @@ local function index_owner(id, rec)
     score = LIVE_BAND + rec.en
   end
   pcall_redis('ZADD', owner_key(rec), int(score), id)
+end
 end
 
 local function save(id, rec)

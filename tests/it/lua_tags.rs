@@ -140,10 +140,10 @@ async fn items(queue: &Queue, seen: &mut Seen) {
         t.body.bounds.budgets = [(BudgetName::new("calls").expect("a name"), 1)].into();
     };
     queue.claim(&a, 1).await;
-    seen.call(queue, &script::REPAIR, &[V, "me", "none", "q1", "bad"]);
+    seen.call(queue, &script::REPAIR, &[V, "me", "none", "", "q1", "", "bad", ""]);
     queue.redis::<()>(&["DEL", &queue.key("running")]);
     queue.redis::<()>(&["RPUSH", &queue.key("errors:none"), "x"]);
-    seen.call(queue, &script::REPAIR, &[V, "me", "none", "q1"]);
+    seen.call(queue, &script::REPAIR, &[V, "me", "none", "", "q1", ""]);
     let run = queue.running(&b, task_with("spends", budget)).await;
     for (number, name) in [("1", "tokens"), ("2", "calls")] {
         let words = [V, b.inc.as_str(), "spend", "spends", run.run.as_str(), number, "2", name];

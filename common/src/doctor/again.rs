@@ -74,11 +74,13 @@ impl Exam<'_> {
                     continue;
                 }
                 let message = format!(
-                    "entry {} of level {} belongs to no queued task: the claim that reads it drops it",
+                    "entry {} of level {} belongs to no queued task: the claim that reads it drops it, or \
+                     `leasehold doctor --repair`",
                     stray.entry, stray.level
                 );
-                self.tally
-                    .add(Some(queue), Verdict { id: stray.task, ..Verdict::breach("stray-entry", message) });
+                let verdict = Verdict::breach("stray-entry", message)
+                    .at(format!("ready:{} {}", stray.level, stray.entry));
+                self.tally.add(Some(queue), Verdict { id: stray.task, ..verdict });
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::report::QueueReport;
 use crate::name::{QueueName, TaskId};
 use crate::store::{Inspection, WorkerInfo};
 
-/// So many doubts of a queue are looked at again; the first stand for the rest.
+/// So many doubts of a queue are looked at again, or as many as are told; the first stand for the rest.
 const DOUBTS: usize = 1000;
 
 /// What stands in the way of looking into a queue.
@@ -37,6 +37,7 @@ pub(super) struct Stray {
 #[derive(Debug)]
 pub(super) struct Chart {
     pub(super) access: Access,
+    most_doubts: usize,
     /// A key without a TTL was seen.
     pub(super) lasting: bool,
     /// Hashes of the ids looked at: a whole queue's ids would be too much to keep.
@@ -51,9 +52,11 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    pub(super) fn new(access: Access) -> Self {
+    /// `each`: findings of a code that are told one by one.
+    pub(super) fn new(access: Access, each: usize) -> Self {
         Self {
             access,
+            most_doubts: each.max(DOUBTS),
             lasting: false,
             seen: HashSet::new(),
             hasher: RandomState::new(),
@@ -71,19 +74,19 @@ impl Chart {
     }
 
     pub(super) fn doubt(&mut self, verdict: Verdict) {
-        if self.doubts.len() < DOUBTS {
+        if self.doubts.len() < self.most_doubts {
             self.doubts.push(verdict);
         }
     }
 
     pub(super) fn doubt_key(&mut self, key: Key, code: &'static str) {
-        if self.doubted_keys.len() < DOUBTS {
+        if self.doubted_keys.len() < self.most_doubts {
             self.doubted_keys.push((key, code));
         }
     }
 
     pub(super) fn doubt_entry(&mut self, stray: Stray) {
-        if self.strays.len() < DOUBTS {
+        if self.strays.len() < self.most_doubts {
             self.strays.push(stray);
         }
     }

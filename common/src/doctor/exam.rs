@@ -69,7 +69,8 @@ impl<'a> Exam<'a> {
         }
         self.look_again().await?;
         let queues = self.charts.into_values().filter_map(|chart| chart.report).collect();
-        Ok(Report { queues, findings: self.tally.finish() })
+        let (findings, rows) = self.tally.finish();
+        Ok(Report { queues, findings, rows })
     }
 
     /// Is this queue to be examined?
@@ -88,9 +89,9 @@ impl<'a> Exam<'a> {
                     Access::Closed
                 }
             };
-            self.charts.insert(queue.clone(), Chart::new(access));
+            self.charts.insert(queue.clone(), Chart::new(access, self.options.each));
         }
-        Ok(self.charts.entry(queue.clone()).or_insert_with(|| Chart::new(Access::Closed)))
+        Ok(self.charts.entry(queue.clone()).or_insert_with(|| Chart::new(Access::Closed, self.options.each)))
     }
 
     /// Looks at the ids that were not looked at before.

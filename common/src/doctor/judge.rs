@@ -25,11 +25,13 @@ pub(super) struct Verdict {
     /// It counts only if a second look finds it too, with the same mark.
     pub(super) doubtful: bool,
     pub(super) mark: u64,
+    /// The row that it is about, as a repair takes it.
+    pub(super) place: Option<String>,
 }
 
 impl Verdict {
     pub(super) fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
-        Self { severity, code, id: None, message: message.into(), doubtful: false, mark: 0 }
+        Self { severity, code, id: None, message: message.into(), doubtful: false, mark: 0, place: None }
     }
 
     pub(super) fn breach(code: &'static str, message: impl Into<String>) -> Self {
@@ -43,6 +45,11 @@ impl Verdict {
 
     pub(super) fn marked(mut self, mark: u64) -> Self {
         self.mark = mark;
+        self
+    }
+
+    pub(super) fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
         self
     }
 
@@ -112,7 +119,7 @@ pub(super) fn task(moment: &Moment, places: &Places) -> Vec<Verdict> {
             found.extend(lease(moment, record, places));
             found.extend(time(moment, record, places));
             found.extend(lane::judge(record, places));
-            found.extend(lane::indexes(record, places));
+            found.extend(lane::indexes(moment, record, places));
             found
         }
     };
@@ -141,7 +148,7 @@ fn without_record(p: &Places) -> Vec<Verdict> {
     }
     let message = format!(
         "{} names a task that has no record: the task was lost (data loss, or a foreign write); \
-         a reaper drops the row when its time comes",
+         `leasehold doctor --repair` removes what is left of it",
         places.join(" and ")
     );
     vec![Verdict::breach("index-without-record", message)]
@@ -155,7 +162,10 @@ fn unreadable(error: &Error) -> Verdict {
         ),
         _ => Verdict::breach(
             "record-unreadable",
-            format!("{error}: nothing will touch it; restore it from a backup, or remove its keys by hand"),
+            format!(
+                "{error}: nothing touches it. Restore it from a backup; or give it up: `UNLINK` its task key \
+                 (`...:task:<id>`), and `leasehold doctor --repair` removes what is left of it"
+            ),
         ),
     }
 }
@@ -288,7 +298,9 @@ fn time(moment: &Moment, record: &TaskRecord, p: &Places) -> Vec<Verdict> {
         }
         if record.due_ms.is_some_and(|at| at as f64 != due) {
             let at = display_time(due as u64);
-            let message = format!("the schedule says {at}, its record another time: the schedule decides");
+            let message = format!(
+                "the schedule says {at}, its record another time: `leasehold doctor --repair` goes by the record"
+            );
             found.push(Verdict::breach("due-time-differs", message));
         }
     }
@@ -311,6 +323,9 @@ fn time(moment: &Moment, record: &TaskRecord, p: &Places) -> Vec<Verdict> {
     if moment.now.saturating_sub(hard_end) > SLACK_MS {
         let by = lasting(moment.now - hard_end);
         found.push(moment.late("hard-end-passed", &format!("it is past its hard end by {by}")));
+    }
+    if p.owner_dead {
+        found.push(moment.late("owner-dead", "its worker is recorded dead, and it runs still by its record"));
     }
     let missed = record.missed_at.filter(|_| p.lease.is_none()).map_or(0, |at| moment.watch - at);
     if missed > moment.lease + SLACK_MS {

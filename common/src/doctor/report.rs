@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::name::{QueueName, TaskId};
+use crate::store::Spot;
 use crate::text::printable;
 
 /// How grave a finding is.
@@ -89,6 +90,9 @@ pub struct Report {
     pub queues: Vec<QueueReport>,
     /// Gravest first.
     pub findings: Vec<Finding>,
+    /// Rows that some of them are about, for a repair.
+    #[serde(skip)]
+    pub(crate) rows: Vec<(QueueName, Spot)>,
 }
 
 impl Report {

@@ -10,6 +10,7 @@ use super::pages::{self, Facts, PAGE};
 use crate::error::Result;
 use crate::keys::{LEVELS, TEXT_KINDS};
 use crate::name::{QueueName, TaskId};
+use crate::record::TaskRecord;
 use crate::state::TaskState;
 
 /// Of failures per task.
@@ -115,6 +116,7 @@ impl Exam<'_> {
             if TEXT_KINDS.contains(&key.kind) && facts.redis_type == "zset" {
                 self.scan_members(&queue, &key.name).await?;
                 self.rows_of_no_task(&queue, &key.name).await?;
+                self.rows_of_others(&queue, &key).await?;
                 continue;
             }
             let orphan = key.task.as_ref().is_some_and(|id| chart.no_record.contains(id));
@@ -205,12 +207,55 @@ impl Exam<'_> {
             let lost: Vec<TaskId> =
                 look.tasks.into_iter().filter(|p| p.record.is_none()).map(|p| p.id).collect();
             for id in pages::those_in(self.store, key, &lost).await? {
-                let message = format!("{key} names a task that has no record: a sweep drops it from a lane");
-                let verdict = Verdict { id: Some(id), ..Verdict::breach("row-without-record", message) };
-                self.tally.add(Some(queue), verdict);
+                let message = format!(
+                    "{key} names a task that has no record: `leasehold doctor --repair` removes the row"
+                );
+                let verdict = Verdict::breach("row-without-record", message).at(self.place(queue, key));
+                self.tally.add(Some(queue), Verdict { id: Some(id), ..verdict });
             }
         }
         Ok(())
+    }
+
+    /// What a repair calls a key of the queue.
+    fn place(&self, queue: &QueueName, key: &str) -> String {
+        self.store.keys(queue).suffix_of(key).unwrap_or_default().to_owned()
+    }
+
+    /// Rows of a lane or an owner whose records say another one: seen before and after the record.
+    async fn rows_of_others(&mut self, queue: &QueueName, key: &Key) -> Result<()> {
+        let keys = self.store.keys(queue);
+        let mut cursor = 0;
+        loop {
+            let (next, rows) = pages::members(self.store, &key.name, cursor).await?;
+            let ids = rows.into_iter().filter_map(|row| TaskId::new(String::from_utf8(row).ok()?).ok());
+            let mut ids: Vec<TaskId> = ids.collect();
+            ids.sort();
+            for page in ids.chunks(PAGE) {
+                let Some(look) = self.look(queue, page).await? else { return Ok(()) };
+                let own = |record: &TaskRecord| match key.kind.part {
+                    "owner" => record.owner.as_ref().map(|owner| keys.owner(owner)),
+                    "lane" => record.lane.as_ref().map(|lane| keys.lane(lane)),
+                    _ => record.lane.as_ref().map(|lane| keys.lane_ends(lane)),
+                };
+                let says_another = |record: &TaskRecord| own(record).as_ref() != Some(&key.name);
+                let known = look.tasks.into_iter().filter_map(|p| Some((p.id, p.record?.ok()?)));
+                let strangers: Vec<TaskId> =
+                    known.filter(|(_, record)| says_another(record)).map(|(id, _)| id).collect();
+                for id in pages::those_in(self.store, &key.name, &strangers).await? {
+                    let message = format!(
+                        "{} names it, its record does not: `leasehold doctor --repair` removes the row",
+                        key.name
+                    );
+                    let verdict = Verdict::breach("row-of-another", message).at(self.place(queue, &key.name));
+                    self.tally.add(Some(queue), Verdict { id: Some(id), ..verdict });
+                }
+            }
+            if next == 0 {
+                return Ok(());
+            }
+            cursor = next;
+        }
     }
 
     /// Each entry is the one that a queued record names. Seen before a look and, again, after it: that is proof.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::judge::Verdict;
 use super::report::{Finding, Severity};
 use crate::name::{QueueName, TaskId};
+use crate::store::Spot;
 
 /// What makes a finding the same one.
 type Same = (Option<QueueName>, &'static str, Option<TaskId>, String);
@@ -14,6 +15,7 @@ type Same = (Option<QueueName>, &'static str, Option<TaskId>, String);
 pub(super) struct Tally {
     each: usize,
     told: Vec<Finding>,
+    rows: Vec<(QueueName, Spot)>,
     seen: HashSet<Same>,
     counts: BTreeMap<(Option<QueueName>, &'static str), (Severity, usize)>,
 }
@@ -25,7 +27,7 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, queue: Option<&QueueName>, verdict: Verdict) {
-        let Verdict { severity, code, id, message, .. } = verdict;
+        let Verdict { severity, code, id, message, place, .. } = verdict;
         let same = (queue.cloned(), code, id.clone(), message.clone());
         if self.seen.contains(&same) {
             return;
@@ -34,13 +36,16 @@ impl Tally {
         *gravest = severity.max(*gravest);
         *count += 1;
         if *count <= self.each {
+            if let Some((queue, place)) = queue.zip(place) {
+                self.rows.push((queue.clone(), Spot { id: id.clone(), place }));
+            }
             self.told.push(Finding { severity, code, queue: queue.cloned(), id, message });
             self.seen.insert(same);
         }
     }
 
-    /// All of them, gravest first.
-    pub(super) fn finish(mut self) -> Vec<Finding> {
+    /// All of them, gravest first, and the rows that they are about.
+    pub(super) fn finish(mut self) -> (Vec<Finding>, Vec<(QueueName, Spot)>) {
         for ((queue, code), (severity, count)) in self.counts {
             if count > self.each {
                 let message = format!("and {} more like these", count - self.each);
@@ -49,7 +54,7 @@ impl Tally {
         }
         // Stable: findings of one kind stay in the order they came in, their summary last.
         self.told.sort_by(|a, b| (b.severity, &a.queue, a.code).cmp(&(a.severity, &b.queue, b.code)));
-        self.told
+        (self.told, self.rows)
     }
 }
 
@@ -65,7 +70,7 @@ mod tests {
             tally.add(None, warn(n));
         }
         tally.add(None, Verdict::breach("b", "x"));
-        let told: Vec<_> = tally.finish().into_iter().map(|f| f.message).collect();
+        let told: Vec<_> = tally.finish().0.into_iter().map(|f| f.message).collect();
         assert_eq!(told, ["x", "no 1", "no 2", "and 2 more like these"]);
     }
 }

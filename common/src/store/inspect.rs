@@ -83,8 +83,16 @@ pub struct Places {
     pub lane_rank: Option<u64>,
     /// How many tasks of its lane may run at a time.
     pub lane_limit: u64,
+    /// How many tasks of its lane may have been let go: its limit, or more where that has fallen since.
+    pub lane_most: u64,
+    /// The queue lists its lane.
+    pub lane_row: bool,
+    /// The member of its lane in front of it waits.
+    pub behind_waiting: bool,
     /// The entry that its record names is there.
     pub entry: bool,
+    /// The incarnation of its run is recorded dead.
+    pub owner_dead: bool,
 }
 
 /// One look.
@@ -113,6 +121,11 @@ fn facts(mut list: Reply) -> Result<QueueFacts> {
     Ok(facts)
 }
 
+/// What the scripts leave alone is not read here either.
+fn unreadable(id: &TaskId) -> crate::Error {
+    crate::Error::Protocol(format!("the record of task {id} cannot be read"))
+}
+
 fn places(mut list: Reply) -> Result<Places> {
     let id: TaskId = list.parsed()?;
     let raw = list.bytes()?;
@@ -132,9 +145,13 @@ fn places(mut list: Reply) -> Result<Places> {
     let gone = score()?.is_some();
     let (waiting, deadline, owned) = (score()?, score()?, score()?.is_some());
     let lane_rank = list.text()?.parse().ok();
+    let (lane_limit, lane_most) = (list.number()?, list.number()?);
+    let mut flag = || Ok::<_, crate::Error>(list.number()? > 0);
+    let (lane_row, behind_waiting, entry) = (flag()?, flag()?, flag()?);
+    let (readable, owner_dead) = (flag()?, flag()?);
     Ok(Places {
+        record: record.map(|record| record.and_then(|r| if readable { Ok(r) } else { Err(unreadable(&id)) })),
         id,
-        record,
         body_type,
         lease,
         lease_ms,
@@ -146,8 +163,12 @@ fn places(mut list: Reply) -> Result<Places> {
         deadline,
         owned,
         lane_rank,
-        lane_limit: list.number()?,
-        entry: list.number()? > 0,
+        lane_limit,
+        lane_most,
+        lane_row,
+        behind_waiting,
+        entry,
+        owner_dead,
     })
 }
 

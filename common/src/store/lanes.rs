@@ -182,7 +182,9 @@ fn is_live(record: &TaskRecord) -> bool {
 }
 
 /// A row of `Q:lanes`: the limit, a space, the text.
+/// `<limit> <text>`; behind the limit may stand how many were let go under a higher one.
 fn lane_row(row: &[u8]) -> Option<(Lane, u32)> {
     let (limit, text) = std::str::from_utf8(row).ok()?.split_once(' ')?;
+    let limit = limit.split('<').next()?;
     Some((Lane::new(text).ok()?, limit.parse().ok()?))
 }

@@ -38,6 +38,7 @@ pub(crate) use read::{first, get};
 pub use records::Records;
 pub use registry::{ProcessMark, WorkerInfo};
 pub use repair::Repaired;
+pub(crate) use repair::Spot;
 pub use server::{Check, CheckLevel, ServerInfo};
 pub use sweep::{Cleaned, Declared, Swept};
 pub use update::{LogPiece, OutputStream, Progress, SpendAnswer, Teller, UpdateAnswer};

@@ -109,7 +109,7 @@ async fn lane_order(queue: &Queue, hash: &str, found: &mut Vec<String>) {
         found.push(format!("lane {hash}: {ids:?} wait {waits:?}, not in order"));
     }
     let row: Option<String> = queue.redis(&["HGET", &queue.key("lanes"), hash]);
-    let limit = row.as_deref().and_then(|row| row.split(' ').next()?.parse().ok()).unwrap_or(1);
+    let limit = row.as_deref().and_then(|row| row.split([' ', '<']).next()?.parse().ok()).unwrap_or(1);
     let (let_go, mut known) = (let_go as u64, queue.let_go.borrow_mut());
     let most = known.insert(hash.to_owned(), let_go).unwrap_or_default();
     if let_go > most.max(limit) {

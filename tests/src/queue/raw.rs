@@ -38,7 +38,8 @@ pub struct Answer {
 /// Elements before the items, and elements of each item.
 fn shape(script: &str) -> (usize, usize) {
     match script {
-        "enqueue" | "finish" | "retry" | "delete" | "repair" => (2, 2),
+        "enqueue" | "finish" | "retry" | "delete" => (2, 2),
+        "repair" => (2, 3),
         "heartbeat" => (3, 4),
         "abort" => (2, 4),
         "update" => (2, 2),

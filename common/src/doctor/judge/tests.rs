@@ -54,7 +54,11 @@ fn nowhere() -> Places {
         owned: false,
         lane_rank: None,
         lane_limit: 1,
+        lane_most: 1,
+        lane_row: true,
+        behind_waiting: false,
         entry: false,
+        owner_dead: false,
     }
 }
 
