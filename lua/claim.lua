@@ -31,7 +31,7 @@ local MODES = { open = true, bell = true, closing = true }
 
 local refused = unopened
 if not refused and not (number and want and want <= 1024 and max_bytes and MODES[mode]
-    and (woken or ARGV[8] == '0') and inc ~= '' and #inc <= NAME_BYTES and #worker <= NAME_BYTES) then
+    and (woken or ARGV[8] == '0') and find(inc, '^[%w._-]+$') and #inc <= NAME_BYTES and #worker <= NAME_BYTES) then
   refused = { 'badargs', 'incarnation, worker, number, want (at most 1024), max_bytes, mode, woken' }
 end
 if refused then

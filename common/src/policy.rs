@@ -199,6 +199,10 @@ impl Policy {
 /// Reads the policy that a record holds.
 pub(crate) fn from_record(packed: &[u8]) -> Option<Policy> {
     let w: (f64, f64, f64, f64, f64, f64, f64, f64) = rmp_serde::from_slice(packed).ok()?;
+    let all = [w.0, w.1, w.2, w.3, w.4, w.5, w.6, w.7];
+    if w.0 < 1.0 || !all.iter().all(|n| (0.0..=9e15).contains(n)) {
+        return None;
+    }
     let ms = |n: f64| n as u64;
     Some(Policy::from_wire((ms(w.0), ms(w.1), ms(w.2), w.3, ms(w.4), ms(w.5), ms(w.6), ms(w.7))))
 }

@@ -20,7 +20,7 @@ local function budgets_are_sound(budgets)
   local names = 0
   for name, most in pairs(type(budgets) == 'table' and budgets or { false }) do
     names = names + 1
-    if not text_at_most(name, 64) or type(most) ~= 'number' or most < 0 or most >= MOST_WHOLE or most % 1 ~= 0 then
+    if not text_at_most(name, 64) or not find(name, '^[%w._-]+$') or type(most) ~= 'number' or most < 0 or most >= MOST_WHOLE or most % 1 ~= 0 then
       return false
     end
   end

@@ -23,6 +23,7 @@ mod demo_wedge;
 mod doctor_lanes;
 mod doctor_load;
 mod doctor_lost;
+mod doctor_records;
 mod doctor_repair;
 mod doctor_seeds;
 mod endings;

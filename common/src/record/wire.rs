@@ -122,6 +122,42 @@ struct Rare {
     rc: Option<StoredReconciled>,
     #[serde(default)]
     un: Option<f64>,
+    // What only the scripts need. Of another type it would mean nothing to them.
+    #[serde(default)]
+    us: Option<f64>,
+    #[serde(default)]
+    lo: Option<f64>,
+    #[serde(default)]
+    lb: Option<f64>,
+    #[serde(default)]
+    rr: Option<f64>,
+    #[serde(default)]
+    dr: Option<f64>,
+    #[serde(default)]
+    si: Option<f64>,
+    #[serde(default)]
+    sa: Option<f64>,
+    #[serde(default)]
+    up: Option<f64>,
+    #[serde(default)]
+    uc: Option<f64>,
+    #[serde(default, rename = "lh")]
+    _lh: Option<String>,
+    #[serde(default)]
+    ub: Option<(f64, String, String)>,
+}
+
+impl Rare {
+    /// No number is NaN, which the scripts could not reckon with.
+    fn is_sound(&self) -> bool {
+        let charges = self.ub.as_ref().map(|ub| ub.0);
+        let numbers = [
+            self.pg, self.ml, self.dl, self.la, self.sn, self.ck, self.un, self.us, self.lo, self.lb,
+            self.rr, self.dr, self.si, self.sa, self.up, self.uc, charges,
+        ];
+        let budgets = self.bu.values().flat_map(|(most, spent)| [*most, *spent]);
+        numbers.into_iter().flatten().chain(budgets).all(|n| !n.is_nan())
+    }
 }
 
 #[derive(Deserialize)]
@@ -199,9 +235,16 @@ fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
         [] => Rare::default(),
         map => rmp_serde::from_slice(map).ok()?,
     };
-    let (worker, enqueued_ms) = (r.text()?, r.number(6)?);
+    let (worker, enqueued_ms) = (std::str::from_utf8(r.counted(1)?).unwrap_or_default(), r.number(6)?);
     let (policy, body) = split_fixed(r.counted(2)?)?;
     let runs = matches!(state, TaskState::Running | TaskState::Aborting);
+    if (state == TaskState::Queued && run.is_empty())
+        || (runs && (attempt == 0 || begun == 0))
+        || (state == TaskState::Aborting && rare.sp.is_none())
+        || !rare.is_sound()
+    {
+        return None;
+    }
     let ran = runs || (state.is_terminal() && !incarnation.is_empty());
     let last_run = rare.le.map(|(run, _, _)| run);
     let phase = rare.ph.map(|p| PhaseNow {
@@ -222,7 +265,11 @@ fn read(id: &TaskId, bytes: &[u8]) -> Option<TaskRecord> {
         priority: level.parse().ok()?,
         policy,
         entry: (state == TaskState::Queued).then(|| run.to_owned()),
-        run: if ran { Some(RunId::new(run).ok()?) } else { last_run },
+        run: match RunId::new(run) {
+            Ok(run) if ran => Some(run),
+            Err(_) if runs => return None,
+            _ => last_run,
+        },
         incarnation: if runs { Some(Incarnation::new(incarnation).ok()?) } else { None },
         worker: WorkerName::new(worker).ok(),
         token: unless_zero(token),
