@@ -74,6 +74,6 @@ fn the_explorer_notices_an_enqueue_that_forgets_what_it_has_just_decided() {
 
 #[test]
 fn the_explorer_notices_a_sweep_that_looks_only_once() {
-    let mutant = ("lib/look.lua", "local left = suspicion_left(rec, pulse)", "local left = 0");
+    let mutant = ("lib/proof.lua", " and suspicion_left(rec, pulse or read_pulse()) == 0", "");
     must_break("one", mutant, "without a second look", 4);
 }

@@ -49,7 +49,8 @@ impl View {
             let (limit, text) = row.split_once(' ').unwrap_or_else(|| panic!("the lane {hash} is {row:?}"));
             let members: Vec<TaskNo> =
                 self.scores(&format!("lane:{hash}")).map(|(id, _)| task_no(&id)).collect();
-            let limit = limit.parse().expect("a limit");
+            // Behind it may stand how many were let go before it fell.
+            let limit = limit.split('<').next().and_then(|n| n.parse().ok()).expect("a limit");
             if limit != 1 || !members.is_empty() {
                 seen.lanes.insert(text.to_owned(), (limit, members));
             }
