@@ -25,7 +25,7 @@ const MOST_PATTERN: usize = 1024 * 1024;
 /// Parts of a schema times depth of a result: the validator may go so deep, and a stack that is not enough ends the
 /// whole process.
 const MOST_STEPS: usize = 20_000;
-/// Bytes of stack for [`ResultRule::check`]: several times what [`MOST_STEPS`] take. What is not touched costs nothing.
+/// Bytes of stack for [`ResultRule::check`]: several times what the deepest judging takes. What is not touched costs nothing.
 pub const JUDGE_STACK: usize = 128 * 1024 * 1024;
 
 /// The field that errors name.
