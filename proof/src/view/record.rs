@@ -69,7 +69,8 @@ pub struct Rare {
     pub pg: Option<f64>,
     pub lo: Option<f64>,
     pub lb: Option<f64>,
-    pub lh: Option<String>,
+    #[serde(rename = "lh")]
+    pub log_head: Option<String>,
     pub fk: Option<FailureKind>,
     pub un: Option<f64>,
     pub rr: Option<f64>,
